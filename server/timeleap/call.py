@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -57,6 +57,21 @@ class Client(Protocol):
 
     async def end(self) -> None:
         """Finish what was accepted, then end the connection; returns when nothing of it is left."""
+
+
+class WorkControl(Struct, frozen=True):
+    """How long work is followed, and stopped.
+
+    Attributes:
+        progress: Takes what is being done, how much of it is done, and of how much.
+        cancelled: True once nobody wants it any more.
+    """
+
+    progress: Callable[[str, int, int | None], None] = lambda _text, _done, _total: None
+    cancelled: Callable[[], bool] = lambda: False
+
+
+NO_CONTROL: Final = WorkControl()
 
 
 class Call(Struct, frozen=True):

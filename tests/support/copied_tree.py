@@ -11,9 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from timeleap import clock
+from timeleap.call import WorkControl
 from timeleap.errors import FilesConflictError, SnapshotNotFoundError
 from timeleap.features.files.tree_port import TreeSnapshot, TreeTarget
-from timeleap.sessions.working_tree import OnConflict, TreeControl
+from timeleap.sessions.companion import OnConflict
 from timeleap.storage.durable import failpoint
 
 Json = dict[str, Any]
@@ -55,7 +56,7 @@ class CopiedTree:
         return name
 
     def snapshot(
-        self, control: TreeControl, *, label: str | None = None, checkpoint_uid: str | None = None
+        self, control: WorkControl, *, label: str | None = None, checkpoint_uid: str | None = None
     ) -> TreeSnapshot:
         before = self._newest_content()
         name = self.keep()
@@ -75,11 +76,11 @@ class CopiedTree:
         name = self.newest()
         return content(self.kept / name) if name is not None else {}
 
-    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
+    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: WorkControl) -> Json:
         return {"files": self._plan(target.snapshot, "overwrite", log_changed_at)[1]}
 
     def begin_restore(
-        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
+        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: WorkControl
     ) -> Pending:
         assert not self._intent.exists(), "an earlier restore is not settled"
         files, counts = self._plan(target.snapshot, on_conflict, log_changed_at)

@@ -30,7 +30,7 @@ from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe
 from timeleap.service import config
 from timeleap.service.service import Service
-from timeleap.sessions.working_tree import SessionFiles
+from timeleap.sessions.companion import Companion
 from timeleap.store.parts import StoreParts, no_approvals
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from timeleap.features.files.tree_port import TreeOf
     from timeleap.sessions.transaction import SessionTransactions
     from timeleap.store.approvals_port import StoreApprovals
-    from timeleap.store.files_port import SnapshotStore
+    from timeleap.store.companions_port import StoreCompanions
     from timeleap.store.home import Home
 
 log = logging.getLogger(__name__)
@@ -158,6 +158,7 @@ def _network(service: ServicePort) -> LocalNetwork:
 def _parts(settings: config.Config) -> StoreParts:
     """The parts outside the core. Files of workspaces are loaded when a session keeps some, or is in a database."""
     home = settings.home
+    part("timeleap.features.files.kept_form")  # the form of what documents have of files, also where none are kept
     if settings.database is not None:
         return _in_database(settings.database, home, settings.key_file)
 
@@ -166,22 +167,22 @@ def _parts(settings: config.Config) -> StoreParts:
         found: TreeOf = part("timeleap.features.files.trees").trees_below(home)
         return found
 
-    def files(session: SessionTransactions) -> SessionFiles:
+    def companion(session: SessionTransactions) -> Companion:
         found = part("timeleap.features.files.session_snapshots")
         if found is None:
-            return SessionFiles(session)
-        made: SessionFiles = found.FileSnapshots(
-            lambda path, meta: trees()(path, meta) if meta.keeps_files else None, session
+            return Companion(session)
+        made: Companion = found.FileSnapshots(
+            lambda path, meta: trees()(path, meta) if meta.accompanied else None, session
         )
         return made
 
-    def snapshots() -> SnapshotStore | None:
+    def companions() -> StoreCompanions | None:
         stored = part("timeleap.features.files.stored")
         return None if stored is None else stored.SnapshotsOfStore(home)
 
     return StoreParts(
-        files=files,
-        snapshots=snapshots,
+        companion=companion,
+        companions=companions,
         approvals=_approvals,
     )
 

@@ -15,11 +15,12 @@ from timeleap.cli.file_changes import path_of
 from timeleap.cli.formatting import count, one_line
 from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Exit, Terminal, UsageError
+from timeleap.features.files.kept_form import settings_of
 from timeleap.features.files.taken_over import MovedSnapshots, find_moved_snapshots, moved_path, take_over
 from timeleap.json_value import Json
 from timeleap.service import config
 from timeleap.sessions.documents.meta import Meta
-from timeleap.sessions.documents.tree_settings import folder_of
+from timeleap.user_folders import folder_of
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
@@ -147,7 +148,7 @@ def _sessions_of(backend: Backend, old: Path, new: Path) -> Iterator[Json]:
 def _roots(backend: Backend, info: Json) -> list[str]:
     """Return the folders that a session was told to save; none where that is its workspace."""
     if Path(info["path"]).is_dir():
-        files = Meta(Path(info["path"]), "readOnly").files
+        files = settings_of(Meta(Path(info["path"]), "readOnly"))
         return [] if files is None else list(files.roots)
     opened = backend.open({"sessionId": info["sessionId"]}, tell_losses=False)
     roots: list[str] = opened.state.get("files", {}).get("roots", [])

@@ -13,7 +13,7 @@ from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service.service import guard
-from timeleap.sessions.documents import tree_settings
+from timeleap.sessions.documents.companion_forms import refuse_bad
 from timeleap.sessions.documents.warnings import tell_recovery
 from timeleap.sessions.shapes import Source, set_members
 from timeleap.storage.spare_descriptor import SPARE
@@ -43,7 +43,7 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
     if path is not None and not path.is_absolute():
         raise InvalidInputError.of("path", "must be an absolute path")
     if params.files is not None:
-        tree_settings.refuse_bad(params.files.to_wire())
+        refuse_bad("files", params.files.to_wire())
     if call.client.is_peer:
         return await _join(service, params, path, call)
     if params.access is not None:
@@ -96,7 +96,7 @@ async def _open_here(
             progress=call.byte_progress("reading the log"),
         )
         held = await _hold(service, call, opened, wanted)
-        await held.session.snapshots.keep(_files(params))
+        await held.session.companion.keep(_files(params))
     if held.access == "readOnly" and params.attach is not False:
         await service.watch(call, held)
     return await answer(service, held, opened.duplicate)
@@ -165,11 +165,11 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
 async def _keep(session: Session, params: SessionOpenParams) -> None:
     """Take over the settings that an opening of an open session gives."""
     await session.keep_auto_checkpoint(params.auto_checkpoint)
-    await session.snapshots.keep(_files(params))
+    await session.companion.keep(_files(params))
 
 
 def _files(params: SessionOpenParams) -> Json | None:
-    """The settings of snapshots of files that an opening gives."""
+    """The settings of the files that an opening gives."""
     return None if params.files is None else params.files.to_wire()
 
 
@@ -181,7 +181,7 @@ def _settings(params: SessionOpenParams) -> Json:
 async def answer(service: Service, held: OpenHandle, duplicate: bool = False) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
     await service.store.backing.catch_up(held.session)
-    await held.session.snapshots.look()
+    await held.session.companion.look()
     state = held.session.wire(held.access)
     return {**state, "duplicate": True} if duplicate else state
 
@@ -209,11 +209,11 @@ async def get_state(service: Service, params: SessionGetStateParams, call: Call)
     """The session as it is now; one that is not open is read without taking its lock."""
     if held := service.opened(call).get(params.session_id):
         state = await held.session.at_turn(lambda: held.session.wire(held.access))
-        if not held.session.meta.keeps_files:
+        if not held.session.meta.accompanied:
             return state
-        return {**state, "files": await held.session.snapshots.look()}  # behind the turn: it may take a while
+        return {**state, **await held.session.companion.look()}  # behind the turn: it may take a while
     async with service.borrowed(call, params) as session:
-        await session.snapshots.look()
+        await session.companion.look()
         return session.wire("readOnly")
 
 

@@ -18,9 +18,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from timeleap.call import to_its_end
+from timeleap.call import WorkControl, to_its_end
 from timeleap.errors import OverloadedError, ReadOnlyError
-from timeleap.sessions.working_tree import TreeControl
 from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _program(session: Session) -> str:
 
 
 async def until_cancelled(
-    call: Call, work: Callable[[TreeControl], Coroutine[Any, Any, T]], hold_up: Callable[[], None] = lambda: None
+    call: Call, work: Callable[[WorkControl], Coroutine[Any, Any, T]], hold_up: Callable[[], None] = lambda: None
 ) -> T:
     """The outcome of long work, which reports how far it is and is told when it is not wanted any more: then it stops
     where it can, and nothing was written; what it has done by then is answered with its result. `hold_up` keeps later
@@ -82,7 +81,7 @@ async def until_cancelled(
         if call.progress is not None:
             call.progress(text, min(100, done * 100 // total) if total else None)
 
-    task = asyncio.ensure_future(work(TreeControl(report, unwanted.is_set)))
+    task = asyncio.ensure_future(work(WorkControl(report, unwanted.is_set)))
     hold_up()
     try:
         return await to_its_end(task, unwanted.set)

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.listener import LocalNetwork
+    from timeleap.call import WorkControl
     from timeleap.json_value import Json
     from timeleap.service.config import Config
     from timeleap.sessions.session import Session
-    from timeleap.sessions.working_tree import TreeControl
     from timeleap.storage.log_values import Progress
     from timeleap.store.open_sessions import SessionLocation
     from timeleap.store.store import OpenedSession
@@ -82,7 +82,7 @@ async def _change_session(service: Service, params: Any, call: Call, *, change: 
         if call.progress is not None and not arguments.get("dry_run"):  # methods with progress copy a log
             call.progress("rewriting the log", None)
         made_under, method = guard(params, call), getattr(session, change)
-        if not session.meta.keeps_files or REQUESTS[call.method].cancel != "unwritten":
+        if not session.meta.accompanied or REQUESTS[call.method].cancel != "unwritten":
             return await method(**arguments, guard=made_under)  # type: ignore[no-any-return]
         result: Json = await service.until_cancelled(
             call, params.session_id, lambda control: method(**arguments, guard=made_under, control=control)
@@ -148,14 +148,14 @@ class Service:
     Args:
         config: Settings.
         make_network: Makes the way to other processes, for a service; without one, this process keeps to itself.
-        make_files: Makes what finds the files of sessions; without it no session keeps files.
+        make_parts: Makes the parts of the store that are outside the core; without it there are none.
     """
 
     def __init__(
         self,
         config: Config,
         make_network: Callable[[Service], LocalNetwork] | None = None,
-        make_files: Callable[[Config], StoreParts] = lambda _: StoreParts(),
+        make_parts: Callable[[Config], StoreParts] = lambda _: StoreParts(),
     ) -> None:
         self._handlers = Handlers(_change_session)
         self.config = config
@@ -166,7 +166,7 @@ class Service:
         self._subscribers: dict[int, Subscribers] = {}
         self._dropping: set[asyncio.Task[None]] = set()
         self._make_network = make_network
-        self._make_files = make_files
+        self._make_parts = make_parts
         self._network: LocalNetwork | None = None
         self.background: dict[str, asyncio.Task[None]] = {}  # what goes on until the process ends, by name
         self._opening = 0  # sessions that are on their way to be ours
@@ -183,17 +183,17 @@ class Service:
     def store(self) -> SessionStore:
         """The session store of the configured home; opened at first need."""
         if self._store is None:
-            files = self._make_files(self.config)
+            parts = self._make_parts(self.config)
             self._store = SessionStore(
-                files.home or self.config.home,
+                parts.home or self.config.home,
                 durability=self.config.durability,
                 shapes=self.shapes,
                 retention=self.config.retention,
                 endpoint=lambda: self._network.endpoint if self._network is not None else None,
-                files=files.files,
-                snapshots=files.snapshots,
-                backing=files.backing,
-                approvals=files.approvals,
+                companion=parts.companion,
+                companions=parts.companions,
+                backing=parts.backing,
+                approvals=parts.approvals,
             )
         return self._store
 
@@ -328,7 +328,7 @@ class Service:
         return self._connection(call).order.waiting_elsewhere(session_id)
 
     async def until_cancelled(
-        self, call: Call, session_id: str, work: Callable[[TreeControl], Coroutine[Any, Any, Any]]
+        self, call: Call, session_id: str, work: Callable[[WorkControl], Coroutine[Any, Any, Any]]
     ) -> Any:
         """The outcome of long work on a session (see `scheduling.until_cancelled`); later requests stay behind it."""
         order = self._connection(call).order

@@ -123,7 +123,7 @@ def _purged(outcome: PurgeOutcome) -> Json:
 
     return {
         "purged": [
-            {**named(session), "bytes": session.bytes, **shapes.set_members(filesRemain=session.files_remain or None)}
+            {**named(session), "bytes": session.bytes, **shapes.set_members(filesRemain=session.remains or None)}
             for session in outcome.purged
         ],
         "bytes": sum(session.bytes for session in outcome.purged),
@@ -179,7 +179,7 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
         await session.catch_its_turn()
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
         files = await asyncio.to_thread(_damaged_files, session.path)
-        files += _damage_of_tree(await session.snapshots.look())
+        files += _damage_of_companions(await session.companion.look())
         leftovers = await asyncio.to_thread(leftover_warnings, session.path)
         copies = await asyncio.to_thread(conflict_warnings, session.path)
         problems = [*await asyncio.to_thread(_losses, session), *problems]
@@ -216,12 +216,14 @@ def _damaged_files(directory: Path) -> list[FileProblem]:
     return file_problems(directory, StoredLogs(directory / LOG_NAME).cut_timelines())
 
 
-def _damage_of_tree(looked: Json | None) -> list[FileProblem]:
-    """Tell what is wrong with the files that are kept with a session, if these are damaged."""
-    problem: Json = (looked or {}).get("problem") or {}
-    if problem.get("kind") != CorruptedError.kind:
-        return []
-    return [FileProblem("files", problem["kind"], problem["message"], 0)]
+def _damage_of_companions(looked: Json) -> list[FileProblem]:
+    """Tell what is wrong with what is kept beside a session, if that is damaged."""
+    problems = ((key, state.get("problem") or {}) for key, state in looked.items())
+    return [
+        FileProblem(key, problem["kind"], problem["message"], 0)
+        for key, problem in problems
+        if problem.get("kind") == CorruptedError.kind
+    ]
 
 
 def _losses(session: Session) -> list[Damage]:

@@ -38,7 +38,7 @@ async def append(
     outcome: Outcome[Json] = Outcome()
     _submit(_AwaitedAppend(session=session, decide=decide, request=request, then=outcome.end, outcome=outcome))
     result = await outcome.result_uncancelled()
-    if session.meta.keeps_files:
+    if session.meta.accompanied:
         await session.log_changed()
     return result
 

@@ -15,7 +15,7 @@ from timeleap.storage.damage import damaged_before, new_damage, not_restored
 
 
 async def foretell(
-    session: SessionTransactions, request: Mutation, decide: Decide, files_only: bool, part: Participant | None
+    session: SessionTransactions, request: Mutation, decide: Decide, companion_only: bool, part: Participant | None
 ) -> Json:
     """The result of a rewrite as far as it can be told without carrying it out.
 
@@ -23,14 +23,14 @@ async def foretell(
         CorruptedError: The timeline it would bring back is damaged.
         TimeleapError: As `decide`, and as `part`.
     """
-    result = await session.at_turn(partial(_foretold, session, request, decide, files_only, part))
+    result = await session.at_turn(partial(_foretold, session, request, decide, companion_only, part))
     if part is None or part.token is None:
         return result
     return {**result, **await asyncio.to_thread(part.foretell)}
 
 
 def _foretold(
-    session: SessionTransactions, request: Mutation, decide: Decide, files_only: bool, part: Participant | None
+    session: SessionTransactions, request: Mutation, decide: Decide, companion_only: bool, part: Participant | None
 ) -> Json:
     session.expect_head(request.expected_head)
     change = decide(session.view)
@@ -38,8 +38,8 @@ def _foretold(
     assert rewrite is not None
     if part is not None:
         part.intend(change)
-    if files_only:
-        return rewrites.files_result(rewrite, session.head, session.shapes.summary(session.summary()))
+    if companion_only:
+        return rewrites.result_of_companion(rewrite, session.head, session.shapes.summary(session.summary()))
     _refuse_damaged(session, rewrite.replacement.from_timeline)
     if rewrite.refused is not None:
         context = session.summary()

@@ -66,10 +66,14 @@ class Participant(Protocol):
     carry the token; the log; `settle` at the end, in any case.
 
     Attributes:
+        key: The member of facts and steps that has its state.
+        followed: The member of `timeleap.json` that has the token.
         token: The notes tell by it, after a crash too, whether the session's half was done; None: nothing to settle.
         before: A name of the part's state before it, once it is prepared.
     """
 
+    key: str
+    followed: str
     token: str | None
     before: str | None
 

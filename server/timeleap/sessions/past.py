@@ -28,9 +28,18 @@ from timeleap.errors import (
 )
 from timeleap.json_value import Json
 from timeleap.message_text import texts
+from timeleap.sessions.documents.companion_forms import FORMS
 from timeleap.sessions.documents.json_files import BAD, Problems, choice, model, text, whole
-from timeleap.sessions.documents.tree_settings import checkpoint_files
-from timeleap.sessions.shapes import Checkpoint, HistoryStep, Past, Retention, StepKind, Summary, set_members, told
+from timeleap.sessions.shapes import (
+    NOTHING_KEPT,
+    Checkpoint,
+    HistoryStep,
+    Past,
+    Retention,
+    StepKind,
+    Summary,
+    told,
+)
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_values import LogState, NewRecord, Prepared, RecordKind, Timeline, TimelineFacts
 from timeleap.storage.reader import LogReader
@@ -45,8 +54,6 @@ _LABEL_LENGTH = 60
 _UID = re.compile(r"[co](-?\d{1,19})-[0-9a-f]+")
 MEMBER: Final = "undo"
 """Member of `timeleap.json` with the stacks."""
-FILES: Final = "files"
-"""Member of the facts of a timeline: the snapshot of the files that were there when it was set aside."""
 MAX_STEPS: Final = 1000
 """Steps of each stack; the oldest are forgotten."""
 KINDS: Final = frozenset(get_args(StepKind))
@@ -148,20 +155,34 @@ def uid_at(reader: LogReader, line: int) -> str | None:
         return None
 
 
-def _marks(reader: LogReader, line: int) -> tuple[str, str | None, str | None, Json | None]:
-    """Uid, label, time and files of the checkpoint record at `line`."""
+def _marks(reader: LogReader, line: int) -> tuple[str, str | None, str | None, Mapping[str, Any]]:
+    """Uid, label, time and what companions keep of the checkpoint record at `line`."""
     before = reader.entries(line - 1, line)[0].state if line else LogState()
     return _marks_in(reader.read(line, line + 1)[0], reader.entries(line, line + 1)[0].value, before)
 
 
-def _marks_in(record: bytes, number: int, before: LogState) -> tuple[str, str | None, str | None, Json | None]:
+def _marks_in(record: bytes, number: int, before: LogState) -> tuple[str, str | None, str | None, Mapping[str, Any]]:
     """Read the marks of a record whose checkpoint has that id, in a log at `before`."""
     marks = read_tl(record)
     uid, label, time = (marks.get(name) for name in ("u", "l", "t"))
     if not isinstance(uid, str):
         uid = f"o{number}-{before.chain:016x}"
-    files = checkpoint_files(marks["w"]) if "w" in marks else None
-    return uid, label if isinstance(label, str) else None, time if isinstance(time, str) else None, files
+    return uid, label if isinstance(label, str) else None, time if isinstance(time, str) else None, kept_at(marks)
+
+
+def kept_at(marks: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state of companions at a checkpoint, by key, as the marks of its record say."""
+    found: Json = {}
+    for form in FORMS.values():
+        kept = form.read_mark(marks[form.mark]) if form.mark in marks else None
+        if kept is not None:
+            found[form.key] = kept
+    return found
+
+
+def kept_with(members: Mapping[str, Any]) -> Mapping[str, str]:
+    """The state of companions with a log, by key, as the facts of its timeline, or a step, say."""
+    return {key: members[key] for key in FORMS if isinstance(members.get(key), str)}
 
 
 def preview_of(message: Mapping[str, Any]) -> str | None:
@@ -265,9 +286,7 @@ def _prompt_of(line: bytes) -> str | None:
 
 # Steps of undo and redo
 
-_STEP: Final = model(
-    {"kind": choice(*sorted(KINDS)), "timelineId": text(empty=False), "files": text(empty=False)}, required=("kind",)
-)
+_STEP_MEMBERS: Final = {"kind": choice(*sorted(KINDS)), "timelineId": text(empty=False)}
 
 
 def _steps(value: Any, where: str, problems: Problems) -> Any:
@@ -275,8 +294,9 @@ def _steps(value: Any, where: str, problems: Problems) -> Any:
     if not isinstance(value, list):
         return problems.add(where, "is not an array")
     found: list[Any] = []
+    check = model({**_STEP_MEMBERS, **dict.fromkeys(FORMS, text(empty=False))}, required=("kind",))
     for at, entry in enumerate(value):
-        step = _STEP(entry, f"{where}[{at}]", problems)
+        step = check(entry, f"{where}[{at}]", problems)
         bad = step is BAD or (isinstance(entry, dict) and "timelineId" in entry and "timelineId" not in step)
         found = [] if bad else [*found[1 - MAX_STEPS :], step]
     return found
@@ -320,12 +340,12 @@ class Stacks(Struct, frozen=True):
         """With nothing that tells of the present log's bytes."""
         return Stacks(self.undo)
 
-    def pushed(self, kind: StepKind, prepared: Prepared, files: str | None = None) -> Stacks:
-        """After a step that can be undone, with the snapshot of the files that were there before it; one that changes
+    def pushed(self, kind: StepKind, prepared: Prepared, kept: Mapping[str, str] = NOTHING_KEPT) -> Stacks:
+        """After a step that can be undone, with what companions kept of the state before it; one that changes
         nothing leaves them as they are."""
         if not prepared.replaces:
             return self
-        return _stacks((*self.undo, HistoryStep(kind, prepared.kept_as, files)), (), prepared.after)
+        return _stacks((*self.undo, HistoryStep(kind, prepared.kept_as, kept)), (), prepared.after)
 
     def moved(
         self,
@@ -333,7 +353,7 @@ class Stacks(Struct, frozen=True):
         steps: int,
         prepared: Prepared,
         same: Callable[[str, str], bool],
-        files: str | None = None,
+        kept: Mapping[str, str] = NOTHING_KEPT,
     ) -> Stacks:
         """After `steps` steps, of which there are as many, were undone or redone by a rewrite to the last of them. Between
         two timelines of the `same` bytes there is no step: going from one to the other leaves nothing to come back to."""
@@ -342,8 +362,8 @@ class Stacks(Struct, frozen=True):
         for step in reversed(source[-steps:]):
             there = step.timeline_id
             if present != there and not (present is not None and there is not None and same(present, there)):
-                going.append(HistoryStep(step.kind, present, files))
-            present, files = there, step.files
+                going.append(HistoryStep(step.kind, present, kept))
+            present, kept = there, step.kept
         left, grown = source[:-steps], tuple(going)
         return _stacks(*((left, grown) if direction == "undo" else (grown, left)), prepared.after)
 
@@ -388,7 +408,7 @@ def read(value: Any) -> Stacks:
     if found is BAD:
         return Stacks()
     undo, redo = (
-        tuple(HistoryStep(step["kind"], step.get("timelineId"), step.get("files")) for step in found.get(name, ()))
+        tuple(HistoryStep(step["kind"], step.get("timelineId"), kept_with(step)) for step in found.get(name, ()))
         for name in ("undo", "redo")
     )
     if "length" in found and "chain" in found:
@@ -424,26 +444,15 @@ def after_old_rewrites(timelines: Sequence[Timeline]) -> Stacks:
     """The undo stack of a session that nobody noted one for: each rewrite made one of its timelines, newest first, and
     said why."""
     found = [
-        HistoryStep(log.facts.reason, log.timeline_id, files_of(log.facts))
+        HistoryStep(log.facts.reason, log.timeline_id, kept_with(log.facts.extra))
         for log in timelines
         if is_step(log.facts.reason)
     ]
     return Stacks(tuple(found[:MAX_STEPS][::-1]))
 
 
-def files_of(facts: TimelineFacts | None) -> str | None:
-    """The snapshot of the files that were there when a timeline was set aside, if one was taken."""
-    found = facts.extra.get(FILES) if facts is not None else None
-    return found if isinstance(found, str) else None
-
-
-def with_files(facts: TimelineFacts, snapshot: str | None) -> TimelineFacts:
-    """The facts of a timeline with the snapshot of the files that were there."""
-    return replace(facts, extra={**facts.extra, **set_members(**{FILES: snapshot})})
-
-
 def _member(step: HistoryStep) -> Json:
-    return {**step.wire(), **set_members(files=step.files)}
+    return {**step.wire(), **step.kept}
 
 
 def is_step(kind: str) -> TypeGuard[StepKind]:

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Unpack
 
 from timeleap import clock
+from timeleap.call import NO_CONTROL, WorkControl
 from timeleap.json_value import Json
 from timeleap.sessions import past
 from timeleap.sessions.appends import append
+from timeleap.sessions.companion import RestoreCancelledError, RewriteScope, ScopeArguments
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME, quarantine_files
 from timeleap.sessions.documents.warnings import (
@@ -44,13 +46,6 @@ from timeleap.sessions.shapes import (
     set_members,
 )
 from timeleap.sessions.transaction import NOBODY, Files, SessionServices, SessionTransactions
-from timeleap.sessions.working_tree import (
-    NO_CONTROL,
-    RestoreCancelledError,
-    RestoreRequest,
-    TreeControl,
-    WithFiles,
-)
 from timeleap.storage.damage import Recovery
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_values import LogState
@@ -82,7 +77,7 @@ class Session:
             transactions.answered,
             transactions.summary,
         )
-        self.snapshots = services.files(transactions)
+        self.companion = services.companion(transactions)
         self._append, self._carry_out = partial(append, transactions), transactions.carry_out
 
     def adopt(self, files: Files) -> None:
@@ -152,7 +147,7 @@ class Session:
             "context": forms.summary(self.summary()),
             "budget": forms.budget.wire(),
             **{name: value for name, value in found.items() if value or name not in LEFT_OUT},
-            **set_members(files=self.snapshots.wire()),
+            **self.companion.wire(),
             "warnings": self.warnings,
         }
 
@@ -178,11 +173,11 @@ class Session:
 
     async def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Json:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
-        if not self.meta.keeps_files:
+        if not self.meta.accompanied:
             return await self._append(guard, partial(self._decide_messages, messages))
-        part = self.snapshots.for_messages(messages, guard.cause)
+        part = self.companion.for_messages(messages, guard.cause)
         result = await self._append(guard, partial(self._decide_messages, messages), part)
-        await self.snapshots.appended(messages, guard.cause)
+        await self.companion.appended(messages, guard.cause)
         return result
 
     def _decide_messages(self, messages: Sequence[Json], state: LogState, marks: Marks) -> Change:
@@ -203,16 +198,16 @@ class Session:
         guard: Mutation = NOBODY,
         *,
         files: bool | None = None,
-        control: TreeControl = NO_CONTROL,
+        control: WorkControl = NO_CONTROL,
     ) -> Json:
-        """Write a checkpoint, and in the same step, if asked for, the user message that names it; with a snapshot of
-        the `files`, or without, or (None) as the session's settings say."""
+        """Write a checkpoint, and in the same step, if asked for, the user message that names it; with the
+        `files` as they are, or without, or (None) as the session's settings say."""
         decide = partial(append_records.decide_checkpoint, label, add_user_message)
-        return await self._append(guard, decide, self.snapshots.for_checkpoint(files, guard.cause, control))
+        return await self._append(guard, decide, self.companion.for_checkpoint(files, guard.cause, control))
 
     async def take_note(self, message: str, sender: str, guard: Mutation = NOBODY) -> Json:
         """Append a note from another session (see `append_records.decide_note`)."""
-        part = self.snapshots.for_checkpoint(None, guard.cause, NO_CONTROL)
+        part = self.companion.for_checkpoint(None, guard.cause, NO_CONTROL)
         return await self._append(guard, partial(append_records.decide_note, message, sender), part)
 
     # What puts another log in the place of the present one: see the decisions in `kernel.rewrites`
@@ -226,7 +221,7 @@ class Session:
         heal: bool = False,
         guard: Mutation = NOBODY,
         dry_run: bool = False,
-        **files: Unpack[WithFiles],
+        **scope: Unpack[ScopeArguments],
     ) -> Json:
         """Remove a checkpoint, or a message, and all after it."""
         decide = partial(
@@ -236,7 +231,7 @@ class Session:
             message_index=message_index,
             heal=heal,
         )
-        return await self._rewrite(guard, decide, dry_run, **files)
+        return await self._rewrite(guard, decide, dry_run, **scope)
 
     async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Remove everything, but if asked for not the system prompt."""
@@ -244,44 +239,44 @@ class Session:
         return await self._rewrite(guard, decide, dry_run)
 
     async def restore_timeline(
-        self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
+        self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False, **scope: Unpack[ScopeArguments]
     ) -> Json:
         """Put an earlier log back, byte for byte."""
         decide = partial(rewrites.decide_restore, timeline_id=timeline_id)
-        return await self._rewrite(guard, decide, dry_run, **files)
+        return await self._rewrite(guard, decide, dry_run, **scope)
 
     async def undo(
-        self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
+        self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **scope: Unpack[ScopeArguments]
     ) -> Json:
         """Bring back the log as it was before the last `steps` rewrites, as one step."""
         decide = partial(rewrites.decide_undo, direction="undo", steps=steps)
-        return await self._rewrite(guard, decide, dry_run, **files)
+        return await self._rewrite(guard, decide, dry_run, **scope)
 
     async def redo(
-        self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **files: Unpack[WithFiles]
+        self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **scope: Unpack[ScopeArguments]
     ) -> Json:
         """Take back the last `steps` undone rewrites, as one step."""
         decide = partial(rewrites.decide_undo, direction="redo", steps=steps)
-        return await self._rewrite(guard, decide, dry_run, **files)
+        return await self._rewrite(guard, decide, dry_run, **scope)
 
     async def deliver_dmail(
-        self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False, **files: Unpack[WithFiles]
+        self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False, **scope: Unpack[ScopeArguments]
     ) -> Json:
         """Go back to the pending D-Mail's checkpoint and leave the note there."""
-        return await self._rewrite(guard, partial(rewrites.decide_delivery, heal=heal), dry_run, **files)
+        return await self._rewrite(guard, partial(rewrites.decide_delivery, heal=heal), dry_run, **scope)
 
     async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Replace what a plan summarises by its summary, unless the context would become longer."""
         return await self._rewrite(guard, partial(rewrites.decide_compaction, plan=compaction), dry_run)
 
-    async def _rewrite(self, guard: Mutation, decide: Decide, dry_run: bool, **files: Unpack[WithFiles]) -> Json:
-        request, transactions = RestoreRequest(**files), self.transactions
-        if request.restore == "files" and not dry_run:
-            return await self.snapshots.restore_alone(guard, decide, request)
-        takes_part = self.meta.keeps_files or request.restore != "conversation"
-        part = self.snapshots.for_rewrite(request, guard.cause) if takes_part else None
+    async def _rewrite(self, guard: Mutation, decide: Decide, dry_run: bool, **scope: Unpack[ScopeArguments]) -> Json:
+        wanted, transactions = RewriteScope(**scope), self.transactions
+        if wanted.restore == "files" and not dry_run:
+            return await self.companion.restore_alone(guard, decide, wanted)
+        takes_part = self.meta.accompanied or wanted.restore != "conversation"
+        part = self.companion.for_rewrite(wanted, guard.cause) if takes_part else None
         if dry_run:
-            return await foretell(transactions, guard, decide, request.restore == "files", part)
+            return await foretell(transactions, guard, decide, wanted.restore == "files", part)
         try:
             return await transactions.carry_out(guard, decide, part, rewrites=True)
         except RestoreCancelledError:
@@ -407,7 +402,7 @@ class Session:
         self.transactions.closed = True
         await self.approval_requests.cancel_all()
         await self.transactions.shut()
-        await self.snapshots.wait_for_background()
+        await self.companion.wait_for_background()
 
     async def aclose(self) -> None:
         """Undo one opening. The last one finishes what was accepted and lets go of the lock."""

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from timeleap.errors import StorageFailureError
 from timeleap.json_value import Json
 from timeleap.sessions import past
-from timeleap.sessions.documents.meta import FILES_FOLLOWED, Meta
+from timeleap.sessions.documents.companion_forms import FORMS
+from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.request_file import RequestFile, StoredResponse, decode
 from timeleap.sessions.documents.session_files import quarantine_files
 from timeleap.sessions.documents.statefile import StateFile
@@ -207,10 +208,10 @@ class StateManager:
         replacement: Replacement,
         requests: list[Json],
         stacks: Stacks,
-        files_token: str | None = None,
+        tokens: Mapping[str, str],
     ) -> None:
         """Write what a rewrite makes true, before it does, with journal lines, and with what can be undone and redone
-        after it; and that the files of the token are those of the new log."""
+        after it; and by member the tokens of companions that go along with the new log."""
         self.empty_journal()
         live = self._log.state
         # What says that it was done: the present log is a timeline then. The name alone would not: a program that knows
@@ -222,17 +223,15 @@ class StateManager:
             "journal": {"requests": requests, **proof} if requests else None,
             past.MEMBER: {**self.facts.stacks.members(), "next": following},
         }
-        if files_token is not None:
-            members[FILES_FOLLOWED] = {"token": files_token, **proof}
+        members |= {name: {"token": token, **proof} for name, token in tokens.items()}
         if self._meta.inherited_lines > replacement.keep_lines:
             members["inheritedLines"] = replacement.keep_lines
         self._meta.write({**members, **self._forgotten()})
 
-    def note_stacks(self, stacks: Stacks, requests: list[Json], files_token: str | None = None) -> None:
+    def note_stacks(self, stacks: Stacks, requests: list[Json], tokens: Mapping[str, str]) -> None:
         """Write what can be undone and redone after a step that leaves the log as it is."""
-        changes = {} if stacks == self.facts.stacks else {past.MEMBER: stacks.members()}
-        if files_token is not None:
-            changes[FILES_FOLLOWED] = {"token": files_token}
+        changes: Json = {} if stacks == self.facts.stacks else {past.MEMBER: stacks.members()}
+        changes |= {name: {"token": token} for name, token in tokens.items()}
         self.note(changes, requests)
 
     def settle_rewrite(self, prepared: Prepared) -> None:
@@ -302,9 +301,9 @@ class StateManager:
         self._approvals.settle()
         self.facts = replace(self.facts, approval=self._approvals.current)
 
-    def files_followed(self, token: str) -> bool:
-        """True if the log's half of the restore of files that has this token was done."""
-        noted = self._meta.get(FILES_FOLLOWED)
+    def followed(self, member: str, token: str) -> bool:
+        """True if the log's half of the change of a companion that has this token, noted in `member`, was done."""
+        noted = self._meta.get(member)
         if noted is None or noted["token"] != token:
             return False
         return "timelineId" not in noted or past.happened(noted, self._log)
@@ -323,16 +322,17 @@ class StateManager:
         if journal is not None and "timelineId" in journal:
             lines = self._true_journal()
             found["journal"] = {"requests": lines} if lines else None
-        followed = self._meta.get(FILES_FOLLOWED)
-        if followed is not None and "timelineId" in followed:
-            found[FILES_FOLLOWED] = {"token": followed["token"]} if past.happened(followed, self._log) else None
+        for form in FORMS.values():
+            noted = self._meta.get(form.followed)
+            if noted is not None and "timelineId" in noted:
+                found[form.followed] = {"token": noted["token"]} if past.happened(noted, self._log) else None
         following = past.next_of(self._meta.get(past.MEMBER))
         if following is not None:
             found[past.MEMBER] = self.facts.stacks.members()
             name, equals = following["timelineId"], following.get("equals")
             if equals is not None and past.happened(following, self._log):
                 found[past.MEMBER]["duplicate"] = {"timelineId": name, "equals": equals}
-                found["timelines"] = self._meta.with_files(name, equals)
+                found["timelines"] = self._meta.with_kept(name, equals)
                 found["rotation"] = max(self._meta.rotation, highest_noted([name]))
         return found
 

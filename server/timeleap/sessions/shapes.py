@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -36,8 +37,9 @@ RECOVERED = "session/didRecover"
 WARNING = "session/warning"
 APPROVAL_REQUESTED = "approval/didRequest"
 APPROVAL_RESOLVED = "approval/didResolve"
-FILES_RESTORED = "files/didRestore"
-FILES_TAKEN = "files/didSnapshot"
+WITHOUT_CAUSE = frozenset({RECOVERED, WARNING, APPROVAL_REQUESTED, APPROVAL_RESOLVED})
+"""Notifications that do not say why."""
+NOTHING_KEPT: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def set_members(**members: Any) -> Json:
@@ -99,7 +101,7 @@ class Event(Struct, frozen=True):
         return {
             "sessionId": session_id,
             **self.members,
-            **({"cause": cause} if method in (FILES_RESTORED, FILES_TAKEN) else {}),
+            **({} if method in WITHOUT_CAUSE else {"cause": cause}),
         }
 
 
@@ -143,14 +145,8 @@ class Checkpoint(Struct, frozen=True):
     message_count: int  # messages before it
     token_count: int  # at it, without pending
     preview: str | None  # the first 120 characters of the next message's text
-    files: Json | None = None  # `CheckpointFiles` of the contract: the snapshot of the files, or why there is none
+    kept: Mapping[str, Any] = NOTHING_KEPT  # by key: what companions keep of the state at it, or why they do not
     summary: Json | None = None  # `SpanSummary` of the contract: what happened after it, where that was looked at
-
-    @property
-    def snapshot(self) -> str | None:
-        """The snapshot of the files at it."""
-        found = (self.files or {}).get("snapshot")
-        return found if isinstance(found, str) else None
 
     def wire(self) -> Json:
         """`Checkpoint` of the contract."""
@@ -160,7 +156,9 @@ class Checkpoint(Struct, frozen=True):
             **set_members(label=self.label, createdAt=self.created_at),
             "messageCount": self.message_count,
             "tokenCount": self.token_count,
-            **set_members(preview=self.preview, files=self.files, summary=self.summary),
+            **set_members(preview=self.preview),
+            **self.kept,
+            **set_members(summary=self.summary),
             **set_members(name=checkpoint_name(self.label, self.preview, self.summary)),
         }
 
@@ -194,7 +192,7 @@ class HistoryStep(Struct, frozen=True):
 
     kind: StepKind
     timeline_id: str | None  # the timeline with the log that undoing (redoing) it brings back; None: an empty log
-    files: str | None = None  # the snapshot of the files that were there with that log, if one was taken
+    kept: Mapping[str, str] = NOTHING_KEPT  # by key: what companions kept of the state with that log
 
     def wire(self) -> Json:
         return {"kind": self.kind, **set_members(timelineId=self.timeline_id)}

@@ -25,6 +25,7 @@ from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
 from timeleap.json_value import Json
 from timeleap.sessions import past, shapes
 from timeleap.sessions.append_events import append_events, append_result
+from timeleap.sessions.companion import Companion
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.documents.warnings import SMALL, line_problems, placeholder_warnings
@@ -54,8 +55,8 @@ from timeleap.sessions.shapes import (
     Retention,
     Shapes,
     Summary,
+    set_members,
 )
-from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.durable import failpoint, set_change_time_apart, storage_errors
 from timeleap.storage.engine import Drafted, LogEngine
 from timeleap.storage.log_values import Appended, LogState, Prepared, Timeline
@@ -79,7 +80,7 @@ class SessionServices(Struct, frozen=True):
         fork_points: By session id: the checkpoint uids that its forks came from.
         release: Called when the session is closed once.
         moved_away: True if nothing is at the session's place by now, or another session.
-        files: Makes what keeps the files of its workspace.
+        companion: Makes what goes along with its log.
         approval_requests: Questions of a session that wait for a decision.
     """
 
@@ -89,7 +90,7 @@ class SessionServices(Struct, frozen=True):
     release: Callable[[SessionTransactions], Awaitable[None]]
     approval_requests: Callable[[SessionTransactions], ApprovalRequests]
     moved_away: Callable[[SessionTransactions], bool] | None = None
-    files: Callable[[SessionTransactions], SessionFiles] = SessionFiles
+    companion: Callable[[SessionTransactions], Companion] = Companion
 
 
 class Files(Struct, frozen=True):
@@ -220,7 +221,7 @@ class SessionTransactions:
         # What another program did, or a repair, is to cost no timeline.
         if change.rewrite is not None and change.rewrite.kind != "external":
             await self._prune(self.engine.timelines())
-        if self.meta.keeps_files and (change.records or change.rewrite is not None):
+        if self.meta.accompanied and (change.records or change.rewrite is not None):
             await self.log_changed()
 
     async def _take_steps(
@@ -353,17 +354,18 @@ class SessionTransactions:
         """Note what will be true once the draft is in its place, with the request ids that the new log loses; the state
         beside the log then. Blocking."""
         replacement, before = rewrite.replacement, self.stacks()
-        token = files = None
+        tokens, kept = dict[str, str](), dict[str, str]()
         with storage_errors("replace the log", self.path / LOG_NAME):
             # A mirror's log has none, and the whole index would be looked through in vain.
             carried = [] if self.meta.mirrored else self.requests.leaving(replacement.keep_lines)
             if part is not None:
                 part.prepare()
-                token, files = part.token, part.before
-                replacement = replace(replacement, facts=past.with_files(replacement.facts, files))
+                tokens, kept = set_members(**{part.followed: part.token}), set_members(**{part.key: part.before})
+                extra = {**replacement.facts.extra, **kept}
+                replacement = replace(replacement, facts=replace(replacement.facts, extra=extra))
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self.requests.forget()
-            after = rewrites.stacks_after(rewrite, before, draft, self.engine.same_timelines, files)
+            after = rewrites.stacks_after(rewrite, before, draft, self.engine.same_timelines, kept)
             head = draft.head if draft.replaces else transaction.before
             self._latest = draft.kept_as
             if rewrite.kind == "external":
@@ -379,9 +381,9 @@ class SessionTransactions:
             drops = self.state.dropping(draft.log, head) if draft.replaces else []
             own = transaction.record(result, [*events, *drops])
             if draft.replaces:
-                self.state.note_rewrite(draft, replacement, [*carried, *own], after, token)
+                self.state.note_rewrite(draft, replacement, [*carried, *own], after, tokens)
             else:
-                self.state.note_stacks(after, own, token)
+                self.state.note_stacks(after, own, tokens)
             failpoint("session.prepared")
         facts = replace(self.state.facts, stacks=after)
         return replace(facts, pending_dmail=None) if drops else facts

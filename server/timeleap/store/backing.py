@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from timeleap.sessions.shapes import Owner
 from timeleap.storage.log_values import LogState
-from timeleap.store.store_requests import StoreFiles
+from timeleap.store.store_requests import OwnFiles
 
 if TYPE_CHECKING:
     from timeleap.sessions.participants import OtherProcesses
@@ -62,7 +62,7 @@ class SessionBacking(Protocol):
     copies: bool
 
     @property
-    def own(self) -> StoreFiles: ...
+    def own(self) -> OwnFiles: ...
 
     @property
     def open_engine(self) -> Callable[..., Awaitable[Any]] | None: ...

@@ -11,7 +11,8 @@ from msgspec import Struct
 from timeleap import clock
 from timeleap.json_value import Json
 from timeleap.sessions.documents import json_files as files
-from timeleap.sessions.documents import meta, statefile, tree_settings
+from timeleap.sessions.documents import meta, statefile
+from timeleap.sessions.documents.companion_forms import FORMS
 from timeleap.sessions.documents.request_file import short
 from timeleap.sessions.documents.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.past import find_line, read_checkpoint
@@ -79,8 +80,10 @@ def plan_fork(source: Session, log: LogReader, at: tuple[int | None, str | None]
         "parent": {"sessionId": source.session_id, **set_members(checkpointUid=uid)},
         "subagents": [agent.wire() for agent in facts.subagents] or None,
     }
-    if (settings := source.meta.files) is not None:
-        notes |= {tree_settings.MEMBER: settings.member(), meta.FILES_FROM: source.meta.uid}
+    for form in FORMS.values():
+        settings = source.meta.get(form.key)
+        if settings is not None:
+            notes |= form.of_fork(settings, source.meta.uid)
     state = {
         "version": statefile.VERSION,
         **statefile.StateFile(source.path).fields(),

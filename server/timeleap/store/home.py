@@ -116,14 +116,14 @@ class Trashed(Struct, frozen=True):
     """A session in the trash; `name` is the name of its directory there.
 
     Attributes:
-        files_remain: It is gone, but snapshots of its files could not be told from those of others, and stay.
+        remains: It is gone, but snapshots of its files could not be told from those of others, and stay.
     """
 
     session_id: str
     deleted_at: str
     name: str
     bytes: int = 0
-    files_remain: bool = False
+    remains: bool = False
 
 
 class Home:

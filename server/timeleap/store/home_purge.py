@@ -58,8 +58,8 @@ class HomePurge:
         kept = [session for session in found if taken.get(session.name) == "inUse"]
         found = [session for session in found if taken.get(session.name) != "gone"]
         ended = await asyncio.to_thread(self._finish)
-        remain = {session.name for session in (*late, *ended) if session.files_remain}
-        found = [replace(session, files_remain=session.name in remain) for session in found]
+        remain = {session.name for session in (*late, *ended) if session.remains}
+        found = [replace(session, remains=session.name in remain) for session in found]
         gone = tuple(session for session in found if session not in kept)
         if noted is not None:  # also what went before the crash, but nothing that was undeleted since then
             noted = await asyncio.to_thread(ledger.purge, guard) or {}
@@ -97,11 +97,11 @@ class HomePurge:
             self._parts.approvals.forget({session.name for _, session in found})
         failpoint("purge.noted")
         failed: StorageFailureError | None = None
-        gone, snapshots = list[Trashed](), self._parts.find_snapshots()
+        gone, companions = list[Trashed](), self._parts.find_companions()
         for name, session in found:
             try:
-                # While the directory is there: it says which snapshots are the session's.
-                remain = snapshots is not None and not snapshots.forget(home, home.condemned_path(name))
+                # While the directory is there: it says what is the session's.
+                remain = companions is not None and not companions.forget(home, home.condemned_path(name))
                 failpoint("purge.files_forgotten")
                 home.remove_condemned(name)
             except StorageFailureError as error:
@@ -110,7 +110,7 @@ class HomePurge:
                 text = f"the snapshots of {session.session_id} are still there: {error}; purge again"
                 failed = StorageFailureError(text)
             else:
-                gone.append(replace(session, files_remain=remain))
+                gone.append(replace(session, remains=remain))
             failpoint("purge.removed")
         if failed is not None:
             raise failed

@@ -18,6 +18,7 @@ from timeleap.errors import (
     StorageFailureError,
     TimeleapError,
 )
+from timeleap.sessions.companion import Companion
 from timeleap.sessions.documents import session_files
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
@@ -26,7 +27,6 @@ from timeleap.sessions.documents.warnings import LARGE, SMALL, line_problems
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import WARNING, Event, Retention, Shapes
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
-from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.durable import Identity, status, storage_errors
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_files import Lease, share
@@ -81,7 +81,7 @@ class Openings:
         retention: Retention,
         approvals: StoreApprovals,
         endpoint: Callable[[], Endpoint | None],
-        files: Callable[[SessionTransactions], SessionFiles],
+        companion: Callable[[SessionTransactions], Companion],
         backing: SessionBacking,
     ) -> None:
         self._home = home
@@ -95,7 +95,7 @@ class Openings:
             fork_points=self._fork_points,
             release=self._release,
             moved_away=self._moved_away,
-            files=files,
+            companion=companion,
             approval_requests=approvals.requests,
         )
         self._entries: dict[str, _Entry] = {}
@@ -169,7 +169,7 @@ class Openings:
             before, entry.lease = entry.lease, lease
             entry.session.adopt(opened)
             await before.aclose()
-            await entry.session.snapshots.recover()
+            await entry.session.companion.recover()
             entry.session.unreachable = self._problem()
             entry.session.emit(Event("accessChanged", entry.session.head, {"access": "owner"}))
         entry.times += 1
@@ -218,7 +218,7 @@ class Openings:
             if opened.others is not None:
                 await opened.engine.catch_up()  # what opening completed is for all
             if session.access == "owner":
-                await session.snapshots.recover()
+                await session.companion.recover()
         except BaseException:
             await lease.aclose()
             raise

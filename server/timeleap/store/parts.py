@@ -1,4 +1,4 @@
-"""Parts that a process gives its store: files of workspaces, approvals, where its sessions are kept."""
+"""Parts that a process gives its store: companions of sessions, approvals, where its sessions are kept."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from timeleap.sessions.working_tree import SessionFiles
+from timeleap.sessions.companion import Companion
 from timeleap.store.approvals_port import NoApprovals, StoreApprovals
-from timeleap.store.files_port import FindSnapshots, nothing_kept
+from timeleap.store.companions_port import FindCompanions, nothing_kept
 from timeleap.store.home_backing import HomeBacking
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ class StoreParts(Struct, frozen=True):
     """Parts of one process; each default stands for a part that is not there.
 
     Attributes:
-        files: Makes what keeps the files of one session.
-        snapshots: Finds the snapshots of all sessions.
+        companion: Makes what goes along with the log of one session.
+        companions: Finds those of all sessions.
         backing: Makes what keeps the sessions.
         home: The store's directory; None: the configured one.
         approvals: Makes the approvals of the sessions in a home.
     """
 
-    files: Callable[[SessionTransactions], SessionFiles] = SessionFiles
-    snapshots: FindSnapshots = nothing_kept
+    companion: Callable[[SessionTransactions], Companion] = Companion
+    companions: FindCompanions = nothing_kept
     backing: Callable[[Home], SessionBacking] = HomeBacking
     home: Path | None = None
     approvals: Callable[[Home], StoreApprovals] = no_approvals

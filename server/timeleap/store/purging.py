@@ -16,7 +16,7 @@ from timeleap.errors import SessionNotFoundError, StorageFailureError
 from timeleap.sessions.documents.session_files import list_files
 from timeleap.sessions.shapes import Mutation
 from timeleap.store.approvals_port import StoreApprovals
-from timeleap.store.files_port import FindSnapshots
+from timeleap.store.companions_port import FindCompanions
 from timeleap.store.home import Home, Trashed, check_session_id
 from timeleap.store.store_requests import MAX_ANSWERED, Ledger
 
@@ -69,14 +69,14 @@ class TrashParts(Struct, frozen=True):
         home: The store's directory.
         ledger: What its requests have done.
         approvals: Notes of the sessions' approvals.
-        find_snapshots: The snapshots of files.
+        find_companions: Finds what goes along with sessions.
         turn: By session id: the turn of what moves sessions.
     """
 
     home: Home
     ledger: Ledger
     approvals: StoreApprovals
-    find_snapshots: FindSnapshots
+    find_companions: FindCompanions
     turn: Callable[[str], AbstractAsyncContextManager[None]]
 
 

@@ -20,6 +20,7 @@ from timeleap.errors import (
     TimeleapError,
 )
 from timeleap.json_value import Json
+from timeleap.sessions.companion import Companion
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import (
     AutoCheckpoint,
@@ -32,14 +33,13 @@ from timeleap.sessions.shapes import (
     Source,
 )
 from timeleap.sessions.transaction import NOBODY, SessionTransactions
-from timeleap.sessions.working_tree import SessionFiles
 from timeleap.storage.log_values import Durability, Progress
 from timeleap.storage.owner_lock import Endpoint
 from timeleap.store import creation, listing
 from timeleap.store.approvals_port import StoreApprovals
 from timeleap.store.backing import SessionBacking
+from timeleap.store.companions_port import FindCompanions, StoreCompanions, nothing_kept
 from timeleap.store.creation import Fork, Traits
-from timeleap.store.files_port import FindSnapshots, SnapshotStore, nothing_kept
 from timeleap.store.home import Home, check_session_id, new_session_id
 from timeleap.store.home_backing import HomeBacking
 from timeleap.store.listing import Glance, ListRequest
@@ -82,15 +82,15 @@ class SessionStore:
         retention: Retention | None = None,
         approvals: Callable[[Home], StoreApprovals] = no_approvals,
         endpoint: Callable[[], Endpoint | None] = lambda: None,
-        files: Callable[[SessionTransactions], SessionFiles] = SessionFiles,
-        snapshots: FindSnapshots = nothing_kept,
+        companion: Callable[[SessionTransactions], Companion] = Companion,
+        companions: FindCompanions = nothing_kept,
         backing: Callable[[Home], SessionBacking] = HomeBacking,
     ) -> None:
         self.home = Home(home)
         self.backing = backing(self.home)
         self.ledger = Ledger(self.home, self.backing.own, self.backing.fetch_all)
         self._approvals = approvals(self.home)
-        self._snapshots = snapshots
+        self._companions = companions
         self._openings = Openings(
             self.home,
             durability=durability,
@@ -98,16 +98,16 @@ class SessionStore:
             retention=retention or Retention(),
             approvals=self._approvals,
             endpoint=endpoint,
-            files=files,
+            companion=companion,
             backing=self.backing,
         )
-        parts = TrashParts(self.home, self.ledger, self._approvals, snapshots, self._openings.turn)
+        parts = TrashParts(self.home, self.ledger, self._approvals, companions, self._openings.turn)
         self.trash = Trash(parts, self.backing)
 
     @property
-    def snapshots(self) -> SnapshotStore | None:
-        """The snapshots of the files of all sessions; None where there are none."""
-        return self._snapshots()
+    def companions(self) -> StoreCompanions | None:
+        """The companions of all sessions; None where there are none."""
+        return self._companions()
 
     # Opening and closing
 

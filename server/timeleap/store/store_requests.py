@@ -42,7 +42,7 @@ _TEMPORARY = re.compile(r"\.requests\.jsonl\.[0-9a-f]{16}\.tmp")
 _HASHED = "~"
 
 
-class StoreFiles(Protocol):
+class OwnFiles(Protocol):
     """Files of a store beside its sessions, such as its requests; `read` brings them up to date, `changing` locks them
     for what a block changes."""
 
@@ -56,7 +56,7 @@ class Ledger:
     """The request ids of one home. A request id that was used for another request is refused with InvalidInputError;
     what cannot be noted raises StorageFailureError, and the file is as it was."""
 
-    def __init__(self, home: Home, own: StoreFiles, fetch_all: Callable[[], None]) -> None:
+    def __init__(self, home: Home, own: OwnFiles, fetch_all: Callable[[], None]) -> None:
         """`own` are the files that have the requests, `fetch_all` brings the sessions of the home up to date."""
         self._home = home
         self._own, self._fetch_all = own, fetch_all

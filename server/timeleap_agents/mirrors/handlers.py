@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec.structs import replace
 
 from timeleap import clock
+from timeleap.call import NO_CONTROL
 from timeleap.errors import InvalidInputError, SessionLockedError, TimeleapError
-from timeleap.sessions.documents.tree_settings import MAX_ROOTS, folder_of
+from timeleap.sessions.companion import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members
-from timeleap.sessions.working_tree import NO_CONTROL, problem_of
+from timeleap.user_folders import folder_of
 from timeleap_agents.mirrors import adopting
 from timeleap_agents.mirrors.bridge import bridge_of
 from timeleap_agents.mirrors.folders import names_session, usual_folder
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     )
 
 
+MAX_ROOTS: Final = 16
+"""Folders that a session may have snapshots of."""
 WITH_SNAPSHOT: Final = frozenset({"prompt", "tool", "stop"})
 CHECKPOINTS_LOOKED_AT: Final = 20
 """For the last one that has a snapshot."""
@@ -175,12 +178,12 @@ async def _snapshot(session: Session, workspace: str, params: BridgeCatchUpParam
     label = params.tool_name if params.event == "tool" and params.tool_name else params.event
     try:
         # A session that enters another folder, as a worktree, changes files there, and may go back to the first.
-        known = [] if session.meta.files is None else list(session.meta.files.roots)
+        known: list[str] = list((session.meta.get("files") or {}).get("roots", ()))
         if known[:1] != [workspace]:
             others = [root for root in known if root != workspace and _is_there(root)][: MAX_ROOTS - 1]
-            await session.snapshots.keep({"mode": "checkpoint", "roots": [workspace, *others]})
+            await session.companion.keep({"mode": "checkpoint", "roots": [workspace, *others]})
         begun = time.monotonic()
-        made = await session.snapshots.take(label, Mutation(cause=Cause(client=params.kind)), NO_CONTROL)
+        made = await session.companion.take(label, Mutation(cause=Cause(client=params.kind)), NO_CONTROL)
     except (TimeleapError, OSError) as error:
         return {"problem": problem_of(error)["message"]}
     ms = int((time.monotonic() - begun) * 1000)
@@ -199,8 +202,9 @@ async def _changed_since_checkpoint(session: Session, made: Json) -> int:
     a tool's hook took."""
     number = session.engine.state.checkpoints
     last = max(0, number - CHECKPOINTS_LOOKED_AT)
-    found = [each.snapshot for each in session.checkpoints(session.engine, last, number - last) if each.snapshot]
-    trees = session.snapshots.working_tree()
+    kept = (each.kept.get("files", {}) for each in session.checkpoints(session.engine, last, number - last))
+    found = [each["snapshot"] for each in kept if "snapshot" in each]
+    trees = session.companion.content()
     if not found or trees is None:
         return int(made["changed"])
     try:

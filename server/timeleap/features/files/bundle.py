@@ -25,6 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import CancelledError, CorruptedError, FilesUnavailableError, InvalidInputError, TooLargeError
+from timeleap.features.files import kept_form
 from timeleap.features.files.compare import StoredObject, TreeJudge, UnfitError, stored_objects
 from timeleap.features.files.git import PACKING, GitError
 from timeleap.features.files.records import BUDGET, Control, FilesConfig
@@ -32,9 +33,7 @@ from timeleap.features.files.repository import Commit, Details, Repository
 from timeleap.features.files.roots import FOLDER, Root, find_root
 from timeleap.features.files.seed import own_everything
 from timeleap.json_value import Json
-from timeleap.sessions.documents import tree_settings
 from timeleap.sessions.documents.json_files import BAD, Problems, items, model, number, text, whole
-from timeleap.sessions.documents.tree_settings import folder_of
 from timeleap.storage.durable import (
     OpenFile,
     atomic_write,
@@ -44,6 +43,7 @@ from timeleap.storage.durable import (
     replace_file,
     storage_errors,
 )
+from timeleap.user_folders import folder_of
 
 SNAPSHOTS_NAME: Final = "snapshots.json"
 MAX_DOCUMENT: Final = 16 << 20
@@ -68,13 +68,13 @@ _SNAPSHOT: Final = model(
 )
 _DOCUMENT: Final = model(
     {
-        "settings": tree_settings.CHECK,
+        "settings": kept_form.CHECK,
         "roots": items(
             model(
                 {"folder": text(most=4096), "pack": text(most=40), "snapshots": items(_SNAPSHOT, MAX_SNAPSHOTS)},
                 required=("folder", "snapshots"),
             ),
-            tree_settings.MAX_ROOTS,
+            kept_form.MAX_ROOTS,
         ),
     },
     required=("settings", "roots"),
@@ -193,7 +193,7 @@ def read_document(directory: Path) -> Json:
     if document is BAD or problems:
         raise _unfit(directory, SNAPSHOTS_NAME, problems.text)
     try:
-        tree_settings.refuse_bad({**document["settings"], "roots": ()})
+        kept_form.refuse_bad({**document["settings"], "roots": ()})
     except InvalidInputError as error:
         raise _unfit(directory, SNAPSHOTS_NAME, error.message) from error
     for at, root in enumerate(document["roots"], 1):

@@ -8,22 +8,22 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import CheckpointNotFoundError, HeadConflictError, SnapshotNotFoundError
+from timeleap.features.files.kept_form import MEMBER
 from timeleap.features.files.session_snapshots import FileSnapshots
 from timeleap.features.files.tree_port import TreeTarget
 from timeleap.features.files.trees import SessionTrees, number_of
 from timeleap.features.files.wire_forms import given_path, page_of_changes, page_of_snapshots
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
-from timeleap.sessions.working_tree import RestoreRequest, not_kept
+from timeleap.sessions.companion import RewriteScope, not_kept
 from timeleap_protocol.limits import DEFAULT_PAGE, MAX_FILE_PART
 
 if TYPE_CHECKING:
-    from timeleap.call import Call
+    from timeleap.call import Call, WorkControl
     from timeleap.features.files.records import FileContent
     from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap.sessions.working_tree import TreeControl
     from timeleap_protocol.structs.files import (
         FilesDiffParams,
         FilesListParams,
@@ -40,8 +40,8 @@ async def take_snapshot(service: Service, params: FilesSnapshotParams, call: Cal
     session = service.session(call, params)
     made_under = guard(params, call)
 
-    def take(control: TreeControl) -> Coroutine[Any, Any, Json]:
-        return session.snapshots.take(params.label, made_under, control)
+    def take(control: WorkControl) -> Coroutine[Any, Any, Json]:
+        return session.companion.take(params.label, made_under, control)
 
     result: Json = await service.until_cancelled(call, params.session_id, take)
     return result
@@ -64,7 +64,7 @@ async def diff(service: Service, params: FilesDiffParams, call: Call) -> Json:
     trees = _trees(session)
     path = None if params.path is None else given_path(params.path, params.path_encoding, "path")
 
-    def look(control: TreeControl) -> Json:
+    def look(control: WorkControl) -> Json:
         states = _state(session, trees, params.from_, control), _state(session, trees, params.to, control)
         changes = trees.changes(states, params.root, path, control)
         return page_of_changes(changes, states, params.cursor, params.limit or DEFAULT_PAGE)
@@ -80,7 +80,7 @@ async def read_file(service: Service, params: FilesReadParams, call: Call) -> Js
     path = given_path(params.path, params.path_encoding, "path")
     part = params.offset or 0, params.length or MAX_FILE_PART
 
-    def read(control: TreeControl) -> FileContent:
+    def read(control: WorkControl) -> FileContent:
         return trees.read(params.snapshot, params.root, path, part, control)
 
     found = await until_cancelled(call, lambda control: asyncio.to_thread(read, control))
@@ -95,7 +95,7 @@ async def restore(service: Service, params: FilesRestoreParams, call: Call) -> J
     if params.paths is not None:
         paths = tuple(given_path(path, params.path_encoding, "paths") for path in params.paths)
 
-    def target(control: TreeControl) -> TreeTarget:
+    def target(control: WorkControl) -> TreeTarget:
         """Found at the request's turn. Blocking."""
         newest = trees.newest(control)
         if params.expected_files is not None and params.expected_files != newest:
@@ -108,9 +108,9 @@ async def restore(service: Service, params: FilesRestoreParams, call: Call) -> J
 
     made_under = guard(params, call)
 
-    def put_back(control: TreeControl) -> Coroutine[Any, Any, Json]:
-        request = RestoreRequest("files", params.on_conflict or "refuse", control)
-        kept = session.snapshots
+    def put_back(control: WorkControl) -> Coroutine[Any, Any, Json]:
+        request = RewriteScope("files", params.on_conflict or "refuse", control)
+        kept = session.companion
         if not isinstance(kept, FileSnapshots):
             raise not_kept()
         return kept.restore(made_under, lambda: target(control), request, dry_run=bool(params.dry_run))
@@ -125,20 +125,20 @@ def _trees(session: Session) -> SessionTrees:
     Raises:
         FilesUnavailableError: It keeps none.
     """
-    trees = session.snapshots.working_tree()
+    trees = session.companion.content()
     if not isinstance(trees, SessionTrees):
         raise not_kept()
     return trees
 
 
-def _state(session: Session, trees: SessionTrees, point: FilesPoint, control: TreeControl) -> str | None:
+def _state(session: Session, trees: SessionTrees, point: FilesPoint, control: WorkControl) -> str | None:
     """The snapshot that one side of a comparison names; None: the disk."""
     if point.snapshot is None and point.checkpoint_uid is None:
         return None
     return _snapshot(session, trees, point, control)
 
 
-def _snapshot(session: Session, trees: SessionTrees, point: FilesPoint | FilesTarget, control: TreeControl) -> str:
+def _snapshot(session: Session, trees: SessionTrees, point: FilesPoint | FilesTarget, control: WorkControl) -> str:
     """The snapshot that a request names.
 
     Raises:
@@ -151,7 +151,7 @@ def _snapshot(session: Session, trees: SessionTrees, point: FilesPoint | FilesTa
         trees.refuse_missing(point.snapshot, control)
         return point.snapshot
     try:
-        files = session.find_checkpoint(uid=uid).files or {}
+        files = session.find_checkpoint(uid=uid).kept.get(MEMBER, {})
     except CheckpointNotFoundError:
         try:
             return trees.snapshot_of(uid, control)  # its snapshot outlives the checkpoint

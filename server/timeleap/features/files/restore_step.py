@@ -8,21 +8,25 @@ gone, and the files follow it: forward, or back to what they were.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from timeleap import clock
+from timeleap.call import WorkControl
 from timeleap.errors import SnapshotNotFoundError, TimeleapError
+from timeleap.features.files.kept_form import FOLLOWED, MEMBER, snapshot_of
 from timeleap.features.files.tree_port import PendingRestore, TreeOf, TreeTarget, WorkingTree
 from timeleap.json_value import Json
+from timeleap.sessions.companion import RestoreCancelledError, RewriteScope, not_kept
 from timeleap.sessions.documents.session_files import LOG_NAME
-from timeleap.sessions.shapes import FILES_RESTORED, Event
-from timeleap.sessions.working_tree import RestoreCancelledError, RestoreRequest, TreeControl, not_kept
+from timeleap.sessions.shapes import Event
 from timeleap.storage.durable import failpoint, status
 
 if TYPE_CHECKING:
     from timeleap.sessions.kernel.change import LogRewrite
     from timeleap.sessions.transaction import SessionTransactions
 
+RESTORED: Final = "files/didRestore"
 _logger = logging.getLogger(__name__)
 
 
@@ -35,6 +39,7 @@ class FilesStep:
         done: It is to stay, whatever the session's notes say.
     """
 
+    key, followed = MEMBER, FOLLOWED
     token: str | None = None
     before: str | None = None
     done = False
@@ -42,7 +47,7 @@ class FilesStep:
     _tree: WorkingTree
     _target: TreeTarget
 
-    def __init__(self, session: SessionTransactions, tree_of: TreeOf, request: RestoreRequest) -> None:
+    def __init__(self, session: SessionTransactions, tree_of: TreeOf, request: RewriteScope) -> None:
         self._session, self._tree_of, self._request = session, tree_of, request
 
     def aim(self, target: TreeTarget | None) -> None:
@@ -76,7 +81,7 @@ class FilesStep:
         """
         if self.token is None:
             return
-        self._tree.recover(self._session.state.files_followed)  # what an earlier request could not settle
+        self._tree.recover(partial(self._session.state.followed, FOLLOWED))  # what an earlier request could not settle
         conflict, changed = self._request.on_conflict, self._log_changed_at()
         try:
             self._pending = self._tree.begin_restore(self._target, conflict, self.token, changed, self._control)
@@ -94,7 +99,7 @@ class FilesStep:
         if pending is None:
             return
         try:
-            if self.done or self._session.state.files_followed(self.token or ""):
+            if self.done or self._session.state.followed(FOLLOWED, self.token or ""):
                 failpoint("files.followed")
                 pending.commit()
             else:
@@ -109,10 +114,10 @@ class FilesStep:
     def events(self, head: str) -> list[Event]:
         """Events about the files, for listeners."""
         many = self._pending.events if self._pending is not None else ()
-        return [Event("filesRestored", head, members, FILES_RESTORED) for members in many]
+        return [Event("filesRestored", head, members, RESTORED) for members in many]
 
     @property
-    def _control(self) -> TreeControl:
+    def _control(self) -> WorkControl:
         return self._request.control
 
     def _log_changed_at(self) -> int:
@@ -122,4 +127,5 @@ class FilesStep:
 
 def target_of(rewrite: LogRewrite) -> TreeTarget | None:
     """The snapshot that belongs to where a rewrite goes back to, if one does."""
-    return None if rewrite.snapshot is None else TreeTarget(rewrite.snapshot)
+    snapshot = snapshot_of(rewrite.kept_there.get(MEMBER))
+    return None if snapshot is None else TreeTarget(snapshot)

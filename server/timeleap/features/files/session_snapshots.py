@@ -8,48 +8,43 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from timeleap.call import to_its_end
+from msgspec.structs import replace
+
+from timeleap.call import NO_CONTROL, WorkControl, to_its_end
 from timeleap.errors import CancelledError, TimeleapError
+from timeleap.features.files.kept_form import FOLLOWED, MARK, MEMBER, TreeSettings, settings_of, snapshot_of
 from timeleap.features.files.restore_step import FilesStep, target_of
 from timeleap.features.files.tree_port import TreeOf, TreeSnapshot, TreeTarget, WorkingTree
 from timeleap.json_value import Json
 from timeleap.sessions import past
-from timeleap.sessions.documents.meta import FILES_FOLLOWED
-from timeleap.sessions.documents.tree_settings import MEMBER, TreeSettings
-from timeleap.sessions.kernel.append_records import with_files
+from timeleap.sessions.companion import Companion, RestoreCancelledError, RewriteScope, not_kept, problem_of
 from timeleap.sessions.kernel.members import decide_members
-from timeleap.sessions.kernel.rewrites import files_result
-from timeleap.sessions.kernel.rewrites import with_files as rewrite_with_files
-from timeleap.sessions.shapes import FILES_TAKEN, Cause, Event, Mutation, set_members
-from timeleap.sessions.working_tree import (
-    NO_CONTROL,
-    RestoreCancelledError,
-    RestoreRequest,
-    SessionFiles,
-    TreeControl,
-    not_kept,
-    problem_of,
-)
+from timeleap.sessions.kernel.rewrites import result_of_companion
+from timeleap.sessions.shapes import Cause, Event, Mutation, set_members
 from timeleap.storage.durable import failpoint
+from timeleap.storage.log_values import NewRecord, RecordKind
+from timeleap.storage.record import with_member
 
 if TYPE_CHECKING:
     from timeleap.sessions.kernel.change import Change, Decide
     from timeleap.sessions.request_table import Transaction
+    from timeleap.sessions.shapes import Checkpoint
     from timeleap.sessions.transaction import SessionTransactions
     from timeleap.storage.log_values import LogState
 
 _logger = logging.getLogger(__name__)
 
 NOTHING: Final[Json] = {"snapshots": 0, "bytes": 0}
+TAKEN: Final = "files/didSnapshot"
 TURN_NOT_KEPT: Final = "filesNotKept"
 """The kind of the warning that the end of a turn has no snapshot."""
 
 
-class FileSnapshots(SessionFiles):
+class FileSnapshots(Companion):
     """The snapshots of one session's files.
 
     Args:
@@ -67,9 +62,9 @@ class FileSnapshots(SessionFiles):
     @property
     def settings(self) -> TreeSettings:
         """The settings, as kept; those of a session without any where none were."""
-        return self.session.meta.files or TreeSettings()
+        return settings_of(self.session.meta) or TreeSettings()
 
-    def working_tree(self) -> WorkingTree | None:
+    def content(self) -> WorkingTree | None:
         return self.tree_of(self.session.path, self.session.meta)
 
     # What the session's state says of them
@@ -77,10 +72,10 @@ class FileSnapshots(SessionFiles):
     def wire(self) -> Json:
         settings, workspace = self.settings, self.session.meta.workspace
         roots = settings.roots or ((workspace,) if workspace is not None else ())
-        return {**settings.member(), "roots": list(roots), **self._state}
+        return {MEMBER: {**settings.member(), "roots": list(roots), **self._state}}
 
-    async def look(self) -> Json | None:
-        tree = self.working_tree()
+    async def look(self) -> Json:
+        tree = self.content()
         self._state = NOTHING
         if tree is not None:
             try:
@@ -92,15 +87,15 @@ class FileSnapshots(SessionFiles):
     async def keep(self, changes: Mapping[str, Any] | None) -> None:
         if changes is not None and self.session.access == "owner":
             after = self.settings.with_changes(changes)
-            if after != self.session.meta.files:
+            if after != settings_of(self.session.meta):
                 member = after.member()
                 await self.session.carry_out(Mutation(), partial(decide_members, meta={MEMBER: member}, result={}))
 
     # With what is appended
 
-    def for_checkpoint(self, files: bool | None, cause: Cause, control: TreeControl) -> FilesOfChange | None:
-        wanted = files if files is not None else self.settings.mode != "off"
-        return FilesOfChange(self, RestoreRequest(control=control), cause) if wanted else None
+    def for_checkpoint(self, wanted: bool | None, cause: Cause, control: WorkControl) -> FilesOfChange | None:
+        taken = self.settings.mode != "off" if wanted is None else wanted
+        return FilesOfChange(self, RewriteScope(control=control), cause) if taken else None
 
     def for_messages(self, messages: Iterable[Mapping[str, Any]], cause: Cause) -> FilesOfChange | None:
         marked = self.session.state.facts.auto_checkpoint != "off" or any("checkpoint" in item for item in messages)
@@ -112,7 +107,7 @@ class FileSnapshots(SessionFiles):
         if ends and self.settings.mode == "turn":
             await self._turn_ended(cause)
 
-    async def checkpoint_files(self, checkpoint_uid: str, cause: Cause, control: TreeControl) -> Json:
+    async def checkpoint_files(self, checkpoint_uid: str, cause: Cause, control: WorkControl) -> Json:
         """`CheckpointFiles` of the contract: a snapshot that is taken now, or why there is none.
 
         Raises:
@@ -126,8 +121,8 @@ class FileSnapshots(SessionFiles):
             return {"error": problem_of(error)}
         return {"snapshot": made.snapshot, "changed": made.changed, "skipped": made.skipped_count, "ms": made.ms}
 
-    def for_rewrite(self, request: RestoreRequest, cause: Cause) -> FilesOfChange:
-        return FilesOfChange(self, request, cause)
+    def for_rewrite(self, scope: RewriteScope, cause: Cause) -> FilesOfChange:
+        return FilesOfChange(self, scope, cause)
 
     async def _turn_ended(self, cause: Cause) -> None:
         """Take the snapshot of the end of a turn; one that fails is a warning."""
@@ -144,7 +139,7 @@ class FileSnapshots(SessionFiles):
 
     # On request
 
-    async def take(self, label: str | None, guard: Mutation, control: TreeControl) -> Json:
+    async def take(self, label: str | None, guard: Mutation, control: WorkControl) -> Json:
         """Take a snapshot at the request's turn.
 
         Raises:
@@ -165,20 +160,20 @@ class FileSnapshots(SessionFiles):
 
         return await self.session.at_its_turn(guard, work)
 
-    async def restore_alone(self, guard: Mutation, decide: Decide, request: RestoreRequest) -> Json:
+    async def restore_alone(self, guard: Mutation, decide: Decide, scope: RewriteScope) -> Json:
         session = self.session
 
         async def plan() -> tuple[FilesStep, Json]:
             rewrite = decide(session.view).rewrite
             assert rewrite is not None
-            step = self.step(request)
+            step = self.step(scope)
             step.aim(target_of(rewrite))
-            return step, files_result(rewrite, session.head, session.shapes.summary(session.summary()))
+            return step, result_of_companion(rewrite, session.head, session.shapes.summary(session.summary()))
 
         return await self._carried_out(guard, plan)
 
     async def restore(
-        self, guard: Mutation, target: Callable[[], TreeTarget], request: RestoreRequest, *, dry_run: bool = False
+        self, guard: Mutation, target: Callable[[], TreeTarget], request: RewriteScope, *, dry_run: bool = False
     ) -> Json:
         """Put files back as a snapshot has them; `target` finds it at the request's turn, and may block. The log stays.
         Also where the session is only read here: then the request is known as long as this process lives.
@@ -222,7 +217,7 @@ class FileSnapshots(SessionFiles):
                     step.prepare()
                     lines = transaction.record({**result, **step.result()}, step.events(session.head))
                     if not reads:
-                        session.state.note({FILES_FOLLOWED: {"token": step.token}}, lines)
+                        session.state.note({FOLLOWED: {"token": step.token}}, lines)
                     failpoint("files.noted")
                     step.done = reads
                 finally:
@@ -236,16 +231,16 @@ class FileSnapshots(SessionFiles):
             raise asyncio.CancelledError from None
 
     async def recover(self) -> None:
-        session, tree = self.session, self.working_tree()
+        session, tree = self.session, self.content()
         if tree is None:
             return
         try:
-            session.notices += await asyncio.to_thread(tree.recover, session.state.files_followed)
+            session.notices += await asyncio.to_thread(tree.recover, partial(session.state.followed, FOLLOWED))
         except (TimeleapError, OSError) as error:
             message = f"the files could not be looked at: {error}"
             session.notices.append({"kind": "filesNotRecovered", "message": message})
 
-    async def _taken(self, cause: Cause, control: TreeControl, *, checkpoint_uid: str | None = None) -> TreeSnapshot:
+    async def _taken(self, cause: Cause, control: WorkControl, *, checkpoint_uid: str | None = None) -> TreeSnapshot:
         """A snapshot that is taken now; listeners are told."""
         made = await asyncio.to_thread(self._tree().snapshot, control, checkpoint_uid=checkpoint_uid)
         self.session.emit(taken(made, self.session.head, cause))
@@ -278,8 +273,9 @@ class FileSnapshots(SessionFiles):
         engine, found = self.session.engine, set[int]()
         for ordinal in range(engine.state.checkpoints):
             checkpoint = past.read_checkpoint(engine, engine.line_of_checkpoint(ordinal))
-            if checkpoint.snapshot is not None:
-                found.add(int(checkpoint.snapshot[1:].partition("-")[0]))
+            snapshot = snapshot_of(checkpoint.kept.get(MEMBER))
+            if snapshot is not None:
+                found.add(int(snapshot[1:].partition("-")[0]))
             if ordinal % 100 == 99:
                 await asyncio.sleep(0)
         return found
@@ -288,12 +284,12 @@ class FileSnapshots(SessionFiles):
         if self._shrinking is not None:
             await asyncio.wait([self._shrinking])
 
-    def step(self, request: RestoreRequest) -> FilesStep:
+    def step(self, request: RewriteScope) -> FilesStep:
         """The files' half of a request that has yet to be aimed."""
         return FilesStep(self.session, self.tree_of, request)
 
     def _tree(self) -> WorkingTree:
-        tree = self.working_tree()
+        tree = self.content()
         if tree is None:
             raise not_kept()
         return tree
@@ -302,7 +298,7 @@ class FileSnapshots(SessionFiles):
 class FilesOfChange(FilesStep):
     """The files' half of a change: its checkpoints get a snapshot, and where that is asked for the files go back too."""
 
-    def __init__(self, snapshots: FileSnapshots, request: RestoreRequest, cause: Cause) -> None:
+    def __init__(self, snapshots: FileSnapshots, request: RewriteScope, cause: Cause) -> None:
         super().__init__(snapshots.session, snapshots.tree_of, request)
         self._snapshots, self._cause = snapshots, cause
 
@@ -315,14 +311,15 @@ class FilesOfChange(FilesStep):
         """The change, its checkpoints with a snapshot: of what is there now, or the one that is gone back to."""
         if change.made:  # all of one append share one
             taken = await self._snapshots.checkpoint_files(change.made[0].uid, self._cause, self._request.control)
-            return with_files(change, taken)
+            return _with_files(change, taken)
         rewrite, request, snapshots = change.rewrite, self._request, self._snapshots
         if rewrite is not None and rewrite.made is not None and snapshots.settings.mode != "off":
-            if request.restore == "both" and rewrite.snapshot is not None:
-                files: Json = {"snapshot": rewrite.snapshot, "changed": 0, "skipped": 0, "ms": 0}
+            there = snapshot_of(rewrite.kept_there.get(MEMBER))
+            if request.restore == "both" and there is not None:
+                files: Json = {"snapshot": there, "changed": 0, "skipped": 0, "ms": 0}
             else:
                 files = await snapshots.checkpoint_files(rewrite.made.uid, self._cause, request.control)
-            change = rewrite_with_files(change, files)
+            change = _with_files_of_rewrite(change, files)
         self.intend(change)
         return change
 
@@ -336,4 +333,30 @@ def taken(made: TreeSnapshot, head: str, cause: Cause) -> Event:
         "changed": made.changed,
         "skipped": made.skipped_count,
     }
-    return Event("filesTaken", head, members, FILES_TAKEN, cause)
+    return Event("filesTaken", head, members, TAKEN, cause)
+
+
+def _with_files(change: Change, files: Json) -> Change:
+    """The change, its checkpoints with what they say of the files at them."""
+    made = [_marked(checkpoint, files) for checkpoint in change.made]
+    result = change.result
+    if result is not None and "checkpoint" in result:
+        result = {**result, "checkpoint": made[0].wire()}
+    return replace(change, records=_marked_records(change.records, files), made=made, result=result)
+
+
+def _with_files_of_rewrite(change: Change, files: Json) -> Change:
+    """The change, the checkpoint that its new log gets with what it says of the files at it."""
+    rewrite = change.rewrite
+    assert rewrite is not None
+    assert rewrite.made is not None
+    replacement = replace(rewrite.replacement, records=_marked_records(rewrite.replacement.records, files))
+    return replace(change, rewrite=replace(rewrite, replacement=replacement, made=_marked(rewrite.made, files)))
+
+
+def _marked(checkpoint: Checkpoint, files: Json) -> Checkpoint:
+    return replace(checkpoint, kept={**checkpoint.kept, MEMBER: files})
+
+
+def _marked_records(records: Sequence[NewRecord], files: Json) -> list[NewRecord]:
+    return [with_member(record, MARK, files) if record.kind is RecordKind.CHECKPOINT else record for record in records]

@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
+from timeleap.call import WorkControl
 from timeleap.errors import CorruptedError, FilesUnavailableError
 from timeleap.features.files import bundle
 from timeleap.features.files.git import PACKING, GitError, check_version, split
@@ -23,10 +26,8 @@ from timeleap.features.files.restore import read_intent, remove_intent
 from timeleap.features.files.roots import FOLDER, Root
 from timeleap.features.files.seed import wait_for_packing
 from timeleap.sessions.documents.meta import Meta
-from timeleap.sessions.working_tree import TreeControl
 from timeleap.storage.durable import list_directory
 from timeleap.storage.record import read_tl
-from timeleap.store.files_port import HeldSnapshot
 from timeleap.store.home import Home
 
 _KEY: Final = re.compile(r"[0-9a-f]{24}")
@@ -202,8 +203,16 @@ def _blobs(repository: Repository, oids: Iterable[bytes]) -> list[bytes]:
 # A session that is removed for good
 
 
+class HeldSnapshot(Struct, frozen=True):
+    """A snapshot that holds something, of any session of a store; `root` is the folder."""
+
+    session_uid: str
+    snapshot: str
+    root: str
+
+
 class SnapshotsOfStore:
-    """The snapshots of all sessions of a store (`SnapshotStore`)."""
+    """The snapshots of all sessions of a store (`StoreCompanions`)."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -230,7 +239,7 @@ class SnapshotsOfStore:
                 if going := [each for each in every if (each.session_uid, each.snapshot_id) in wanted]:
                     remove(repository, going)
 
-    def check_import(self, directory: Path, folders: Sequence[str], control: TreeControl) -> dict[str, Any]:
+    def check_import(self, directory: Path, folders: Sequence[str], control: WorkControl) -> dict[str, Any]:
         """Judge the snapshots that came with an archive (see `bundle.check`)."""
         check_version(os.environ.get("PATH"))
         return bundle.check(self._home, directory, folders, Control(cancelled=control.cancelled))
@@ -250,7 +259,7 @@ def damage_named(repository: Repository) -> Iterator[None]:
 
 
 def forget_session(home: Home, directory: Path) -> bool:
-    """Remove the snapshots of the session in a directory (see `SnapshotStore.forget`).
+    """Remove the snapshots of the session in a directory (see `StoreCompanions.forget`).
 
     Where its `timeleap.json` does not say which they are, its log does: by the checkpoints they were taken for. What a
     session of the store has is never taken for it.

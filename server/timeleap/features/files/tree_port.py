@@ -11,9 +11,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from timeleap.call import WorkControl
 from timeleap.json_value import Json
+from timeleap.sessions.companion import OnConflict
 from timeleap.sessions.documents.meta import Meta
-from timeleap.sessions.working_tree import OnConflict, TreeControl
 
 
 class TreeSnapshot(Struct, frozen=True):
@@ -96,7 +97,7 @@ class WorkingTree(Protocol):
     """The files of one session."""
 
     def snapshot(
-        self, control: TreeControl, *, label: str | None = None, checkpoint_uid: str | None = None
+        self, control: WorkControl, *, label: str | None = None, checkpoint_uid: str | None = None
     ) -> TreeSnapshot:
         """Keep the files as they are now; what cannot be taken in is skipped, and said."""
         ...
@@ -110,12 +111,12 @@ class WorkingTree(Protocol):
         contract has it) and path, as it may leave the process."""
         ...
 
-    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
+    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: WorkControl) -> Json:
         """Members of the result of a dry run of `begin_restore`; conflicts are listed, never raised."""
         ...
 
     def begin_restore(
-        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
+        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: WorkControl
     ) -> PendingRestore:
         """Put the files back as the snapshot `target` has them, under an intent that carries `token`.
 

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
+from timeleap.call import NO_CONTROL, WorkControl
 from timeleap.clock import iso
 from timeleap.errors import (
     FilesUnavailableError,
@@ -25,6 +26,7 @@ from timeleap.errors import (
     TimeleapError,
 )
 from timeleap.features.files import bundle
+from timeleap.features.files.kept_form import FROM, settings_of
 from timeleap.features.files.records import (
     LISTED,
     Control,
@@ -42,9 +44,8 @@ from timeleap.features.files.tree_port import TreeOf, TreeSnapshot, TreeTarget, 
 from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_path
 from timeleap.json_value import Json
 from timeleap.sessions.documents.meta import Meta
-from timeleap.sessions.documents.tree_settings import folder_of
 from timeleap.sessions.shapes import set_members
-from timeleap.sessions.working_tree import NO_CONTROL, TreeControl
+from timeleap.user_folders import folder_of
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 MAX_SKIPPED: Final = 1000
@@ -182,12 +183,12 @@ class SessionTrees:
     @property
     def uris(self) -> tuple[str, ...]:
         """The URIs of the roots: those that were set, else the workspace."""
-        settings = self._meta.files
+        settings = settings_of(self._meta)
         if settings is not None and settings.roots:
             return settings.roots
         return (self._meta.workspace,) if self._meta.workspace is not None else ()
 
-    def roots(self, control: TreeControl = NO_CONTROL) -> tuple[SessionRoot, ...]:
+    def roots(self, control: WorkControl = NO_CONTROL) -> tuple[SessionRoot, ...]:
         """The roots, opened for one piece of work: a folder may have been put in the place of another since the last.
 
         Raises:
@@ -211,7 +212,7 @@ class SessionTrees:
                     root.tree.take_pack(directory / bundle.snapshots_pack(at), arrived["snapshots"])
             bundle.remove(directory, document)
 
-    def export(self, directory: Path, control: TreeControl) -> list[str]:
+    def export(self, directory: Path, control: WorkControl) -> list[str]:
         """Write all snapshots into a directory, for an archive; says what is left out."""
         listed: list[Json] = []
         losses: list[str] = []
@@ -223,14 +224,14 @@ class SessionTrees:
             losses += left
         if not any(root["snapshots"] for root in listed):
             return [*losses, "there are no snapshots of the session's files"]
-        settings = self._meta.files
+        settings = settings_of(self._meta)
         if settings is not None and settings.include_ignored:
             losses.append("the setting includeIgnored: give it again where the archive is imported")
         bundle.write_document(directory, settings.member() if settings is not None else {}, listed)
         return losses
 
-    def _open(self, uris: tuple[str, ...], uid: str, control: TreeControl = NO_CONTROL) -> Iterator[SessionRoot]:
-        settings = self._meta.files
+    def _open(self, uris: tuple[str, ...], uid: str, control: WorkControl = NO_CONTROL) -> Iterator[SessionRoot]:
+        settings = settings_of(self._meta)
         if settings is None or not uris:
             reason = "it has no workspace and no roots" if settings is not None else "its files are not kept"
             raise FilesUnavailableError(
@@ -244,8 +245,8 @@ class SessionTrees:
                 raise FilesUnavailableError(f"{uri} is not the URI of a folder here", reason="rootMissing", root=uri)
             with naming(uri):
                 tree = FileTree.open(self._home, folder, uid, config, as_control(control))
-                if self._meta.files_from is not None:
-                    tree.adopt(self._meta.files_from)
+                if self._meta.get(FROM) is not None:
+                    tree.adopt(self._meta.get(FROM))
                 yield SessionRoot(uri if len(uris) > 1 else None, tree)
 
     def chosen(self, roots: Sequence[SessionRoot], uri: str | None) -> SessionRoot:
@@ -264,7 +265,7 @@ class SessionTrees:
     # Snapshots
 
     def snapshot(
-        self, control: TreeControl, *, label: str | None = None, checkpoint_uid: str | None = None
+        self, control: WorkControl, *, label: str | None = None, checkpoint_uid: str | None = None
     ) -> TreeSnapshot:
         """Keep the files as they are, in all roots or in none."""
         roots, engine_control = self.roots(control), as_control(control)
@@ -296,7 +297,7 @@ class SessionTrees:
             checkpoint_uid,
         )
 
-    def snapshots(self, control: TreeControl = NO_CONTROL) -> list[Snapshot]:
+    def snapshots(self, control: WorkControl = NO_CONTROL) -> list[Snapshot]:
         """All snapshots, newest first; one for each number."""
         by_number: dict[int, Snapshot] = {}
         for root in self.roots(control):
@@ -306,7 +307,7 @@ class SessionTrees:
                 by_number[number] = found if known is None else _together(known, found)
         return [by_number[number] for number in sorted(by_number, reverse=True)]
 
-    def newest(self, control: TreeControl = NO_CONTROL) -> str | None:
+    def newest(self, control: WorkControl = NO_CONTROL) -> str | None:
         """The newest snapshot."""
         return next((snapshot.snapshot_id for snapshot in self.snapshots(control)), None)
 
@@ -320,7 +321,7 @@ class SessionTrees:
 
     def changed(self, before: str, after: str | None) -> list[tuple[str, str]]:
         """How each path differs between two snapshots; kind and path."""
-        found = self.changes((before, after or self.newest()), None, None, TreeControl())
+        found = self.changes((before, after or self.newest()), None, None, WorkControl())
         return [(each.change.kind, each.change.path) for each in found]
 
     def over_budget(self) -> RootsOverBudget | None:
@@ -328,11 +329,11 @@ class SessionTrees:
         roots = self.roots()
         return RootsOverBudget(roots) if any(root.tree.is_over_budget() for root in roots) else None
 
-    def refuse_missing(self, snapshot: str, control: TreeControl) -> None:
+    def refuse_missing(self, snapshot: str, control: WorkControl) -> None:
         """Refuse, with SnapshotNotFoundError, what is no snapshot (any more)."""
         _parts(self.roots(control), snapshot)
 
-    def snapshot_of(self, checkpoint_uid: str, control: TreeControl) -> str:
+    def snapshot_of(self, checkpoint_uid: str, control: WorkControl) -> str:
         """The snapshot that was taken for a checkpoint.
 
         Raises:
@@ -348,7 +349,7 @@ class SessionTrees:
     # Looking at them
 
     def changes(
-        self, states: tuple[str | None, str | None], root: str | None, path: bytes | None, control: TreeControl
+        self, states: tuple[str | None, str | None], root: str | None, path: bytes | None, control: WorkControl
     ) -> list[RootChange]:
         """How two states of the files differ, root by root, by path; None is the disk."""
         roots = self.roots(control)
@@ -365,7 +366,7 @@ class SessionTrees:
         return found
 
     def read(
-        self, snapshot: str, root: str | None, path: bytes, part: tuple[int, int], control: TreeControl
+        self, snapshot: str, root: str | None, path: bytes, part: tuple[int, int], control: WorkControl
     ) -> FileContent:
         """A part of a file as a snapshot has it: from which byte on, and how many."""
         roots = self.roots(control)
@@ -377,7 +378,7 @@ class SessionTrees:
 
     # Going back
 
-    def plan(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> RootsPlan:
+    def plan(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: WorkControl) -> RootsPlan:
         """Plan a return to a snapshot. Conflicts are not raised, but named in the plan."""
         plans: list[tuple[SessionRoot, RestorePlan]] = []
         for root, name in self._targets(self.roots(control), target):
@@ -403,13 +404,13 @@ class SessionTrees:
             raise not_found(target.snapshot)
         return found
 
-    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: TreeControl) -> Json:
+    def foretell(self, target: TreeTarget, on_conflict: OnConflict, log_changed_at: int, control: WorkControl) -> Json:
         """Members of the result of a dry run."""
         plan = self.plan(target, on_conflict, log_changed_at, control)
         return plan.foretold(functools.partial(cursor_behind, None, target.snapshot))
 
     def begin_restore(
-        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: TreeControl
+        self, target: TreeTarget, on_conflict: OnConflict, token: str, log_changed_at: int, control: WorkControl
     ) -> PendingRoots:
         """Put the files back, in all roots or in none, under intents that carry `token`. Roots that stay as they are
         get the same two snapshots, so that each of the two ids names one state of everything."""
@@ -463,7 +464,7 @@ def trees_below(home: Path) -> TreeOf:
     known: WeakKeyDictionary[Meta, SessionTrees] = WeakKeyDictionary()
 
     def tree_of(_directory: Path, meta: Meta) -> WorkingTree | None:
-        if meta.files is None:
+        if settings_of(meta) is None:
             return None
         if (found := known.get(meta)) is None:
             found = known[meta] = SessionTrees(home, meta)
@@ -483,7 +484,7 @@ def naming(uri: str | None) -> Iterator[None]:
         raise
 
 
-def as_control(control: TreeControl) -> Control:
+def as_control(control: WorkControl) -> Control:
     """The engine's own form of it; what is being done is said in words for people."""
 
     def progress(stage: str, done: int, total: int | None) -> None:

@@ -17,6 +17,7 @@ from timeleap.features.redaction.redact_files import FileMatches, is_in, still_h
 from timeleap.features.redaction.redaction import (
     RedactionRequest,
     RedactOutcome,
+    SnapshotStore,
     plan_in_trash,
     plan_redact,
     redact,
@@ -60,7 +61,7 @@ async def _redact_session(service: Service, params: SessionRedactParams, call: C
         needle,
         _replacement(needle, params.replacement),
         rules=home.path / RULES,
-        snapshots=service.store.snapshots,
+        snapshots=_snapshots(service),
         everywhere=bool(params.store),
     )
     used: list[Redactor] = []
@@ -142,6 +143,12 @@ def _replacement(needle: Matcher | None, wanted: str | None) -> str:
 
 def _refused(name: str, text: str, kind: str) -> InvalidInputError:
     return InvalidInputError(f"{name}: {text}", errors=[{"loc": [name], "msg": text, "type": kind}])
+
+
+def _snapshots(service: Service) -> SnapshotStore | None:
+    """The snapshots of the store's files, if there are any."""
+    kept: object = service.store.companions
+    return kept if isinstance(kept, SnapshotStore) else None
 
 
 def _trashed(service: Service, session: Session) -> tuple[Path, ...]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,7 +46,31 @@ from timeleap.storage.durable import failpoint, storage_errors
 from timeleap.storage.log_files import share
 from timeleap.storage.log_values import Progress
 from timeleap.storage.owner_lock import SessionLock
-from timeleap.store.files_port import HeldSnapshot, SnapshotStore
+
+
+class HeldPlace(Protocol):
+    """A snapshot of files that holds something, of any session of a store; `root` is the folder."""
+
+    @property
+    def snapshot(self) -> str: ...
+    @property
+    def root(self) -> str: ...
+
+
+@runtime_checkable
+class SnapshotStore(Protocol):
+    """The snapshots of the files of all sessions of a store."""
+
+    def holding(self, matches: Callable[[bytes], bool], session_uids: Collection[str] | None) -> list[Any]:
+        """Return the `HeldPlace`s of these sessions (None: of all) with a file, a path or a label that `matches`.
+
+        Raises:
+            TimeleapError: They cannot be looked through.
+        """
+        ...
+
+    def remove(self, snapshots: Collection[Any]) -> None:
+        """Remove snapshots, and from the disk what only they had."""
 
 
 class RedactionRequest(Struct, frozen=True):
@@ -89,7 +113,7 @@ class RedactOutcome(Struct, frozen=True):
     rules: dict[str, int] | None
     context: Summary
     redactor: Redactor
-    snapshots: tuple[HeldSnapshot, ...] = ()
+    snapshots: tuple[HeldPlace, ...] = ()
     snapshots_unread: str | None = None
 
     def total(self, number: Callable[[FileMatches], int]) -> int:
@@ -130,7 +154,7 @@ class _Found:
 
         self.scans = [redact_files.look_at(path, self.redactor, trash, told) for path, trash in places]
         self._kept = order.snapshots
-        self._snapshots: tuple[HeldSnapshot, ...] = ()
+        self._snapshots: tuple[HeldPlace, ...] = ()
         self._unread: str | None = None
         if order.snapshots is not None:
             uids = None if order.everywhere else {Meta(path, "readOnly").uid for path, _ in places}

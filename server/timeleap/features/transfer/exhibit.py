@@ -232,16 +232,17 @@ class Exhibit(Struct, frozen=True):
         while present is not None:
             following = next(checkpoints, None)
             files: list[tuple[str, str]] = []
-            after = following.snapshot if following is not None else None
+            after = _snapshot(following)
             known = after is not None or (following is None and strand is self.live)
-            if self.tree is not None and present.snapshot is not None and known and not _same(present.snapshot, after):
+            before = _snapshot(present)
+            if self.tree is not None and before is not None and known and not _same(before, after):
                 compared += 1
                 if compared > MOST_COMPARED:
                     if compared == MOST_COMPARED + 1:
                         text = f"files are shown for the first {MOST_COMPARED} checkpoints of a log only"
                         self.losses.append(ExportLoss("files", text))
                 else:
-                    files = self._changed(self.tree, present.snapshot, after)
+                    files = self._changed(self.tree, before, after)
             yield present, files
             present = following
 
@@ -273,6 +274,12 @@ def _masked(checkpoint: Checkpoint, masks: SecretMasks) -> Checkpoint:
         label=None if label is None else masks.text(label),
         summary=masks.short_value(checkpoint.summary),
     )
+
+
+def _snapshot(checkpoint: Checkpoint | None) -> str | None:
+    """The snapshot of the files at a checkpoint."""
+    found = None if checkpoint is None else checkpoint.kept.get("files", {}).get("snapshot")
+    return found if isinstance(found, str) else None
 
 
 def _same(snapshot: str, other: str | None) -> bool:
@@ -322,7 +329,7 @@ def _look(session: Session) -> Exhibit:
         state={name: value for name, value in state.members.items() if name != "approval"},
         notes={**carried, past.MEMBER: session.transactions.stacks().members()},
         lost=(state.problem,) if state.problem is not None else (),
-        tree=session.snapshots.working_tree(),
+        tree=session.companion.content(),
     )
 
 

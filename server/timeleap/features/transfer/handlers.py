@@ -16,7 +16,6 @@ from timeleap.features.transfer_losses import ExportLoss
 from timeleap.service import opening
 from timeleap.service.scheduling import until_cancelled
 from timeleap.service.service import guard
-from timeleap.sessions.documents import tree_settings
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.documents.warnings import loss_warnings
@@ -26,14 +25,13 @@ from timeleap.store.home import check_session_id
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from timeleap.call import Call
+    from timeleap.call import Call, WorkControl
     from timeleap.features.transfer.exhibit import Exhibit
     from timeleap.json_value import Json
     from timeleap.service.scheduling import T
     from timeleap.service.service import Service
     from timeleap.service.time_slices import Work
     from timeleap.sessions.session import Session
-    from timeleap.sessions.working_tree import TreeControl
     from timeleap_protocol.structs.session import SessionExportParams, SessionImportParams
 
 WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
@@ -45,7 +43,7 @@ SECRETS: Final = "secrets"
 class FilesExport(Protocol):
     """The files of a session (`WorkingTree`) whose snapshots an archive can hold."""
 
-    def export(self, directory: Path, control: TreeControl) -> list[str]:
+    def export(self, directory: Path, control: WorkControl) -> list[str]:
         """Write all snapshots into files in a directory; says what is left out. Blocking."""
         ...
 
@@ -54,7 +52,7 @@ class FilesExport(Protocol):
 class FilesImport(Protocol):
     """The snapshots of a store (`SnapshotStore`), where those of an archive are taken in."""
 
-    def check_import(self, directory: Path, folders: Sequence[str], control: TreeControl) -> dict[str, Any]:
+    def check_import(self, directory: Path, folders: Sequence[str], control: WorkControl) -> dict[str, Any]:
         """Judge the snapshots in the directory of a session that is being imported, whose files belong to these folders
         (URIs); returns its member `files`. What it raises refuses the import. Blocking."""
         ...
@@ -186,13 +184,13 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
 async def _keep_files(service: Service, directory: Path, folders: list[str], call: Call) -> None:
     """Judge the snapshots that came along, and note in the new session which folders they are of. They are taken in when it
     is opened first."""
-    snapshots = service.store.snapshots
+    snapshots = service.store.companions
     if not isinstance(snapshots, FilesImport):
         raise FilesUnavailableError("no files are kept here: leave the folders out", reason="notConfigured")
     member = await until_cancelled(
         call, lambda control: asyncio.to_thread(snapshots.check_import, directory, folders, control)
     )
-    await asyncio.to_thread(Meta(directory, "owner").write, {tree_settings.MEMBER: member})
+    await asyncio.to_thread(Meta(directory, "owner").write, {"files": member})
 
 
 async def _run(service: Service, work: Work[T], progress: Callable[[int, int], None] | None) -> T:

@@ -5,9 +5,9 @@ Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.documents.request_file`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `filesFollowed` (see `timeleap.features.files.restore_step`), `removing` (see
-`timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.past`), `files` (see
-`timeleap.sessions.documents.tree_settings`) and `filesFrom` (the uid of the session that a fork has its first snapshots of). All are optional; members nobody here knows are kept.
+fingerprints up to it do not count), `removing` (see
+`timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.past`), and those of companions (see
+`timeleap.sessions.documents.companion_forms`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
-from timeleap.sessions.documents import tree_settings
+from timeleap.sessions.documents.companion_forms import FORMS, with_checks
 from timeleap.sessions.documents.json_files import (
     MAX_NUMBER,
     Check,
@@ -46,7 +46,6 @@ from timeleap.sessions.documents.json_files import (
 from timeleap.sessions.documents.request_file import HIGHEST
 from timeleap.sessions.documents.session_files import AUDIT_NAME, META_NAME, REQUESTS_NAME
 from timeleap.sessions.documents.statefile import parse_subagents
-from timeleap.sessions.documents.tree_settings import TreeSettings
 from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Source, Subagent, set_members
 from timeleap.storage.durable import is_regular
 from timeleap.storage.log_values import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
@@ -58,10 +57,6 @@ OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
 REASONS = frozenset(get_args(TimelineReason))
 REQUESTS_REDACTED: Final = "requestsRedacted"
-FILES_FROM: Final = "filesFrom"
-FILES_FOLLOWED: Final = "filesFollowed"
-"""The token of the last restore of files that the log has followed; with the proof of a rewrite it counts only if that
-was done."""
 MAX_SOURCE_KIND: Final = 64
 MAX_SOURCE_KEY: Final = 4096
 """Characters."""
@@ -141,12 +136,6 @@ MODEL: Final[Mapping[str, Check]] = {
     "requestsOf": text(),
     REQUESTS_REDACTED: whole(0, HIGHEST),
     past.MEMBER: past.CHECK,
-    tree_settings.MEMBER: tree_settings.CHECK,
-    FILES_FROM: text(r"[A-Za-z0-9._-]{1,64}"),
-    FILES_FOLLOWED: model(
-        {"token": text(empty=False), "timelineId": text(), "length": whole(), "chain": text("[0-9a-f]{16}")},
-        required=("token",),
-    ),
 }
 """The type of each member. A new member is one more row; one that is not here is kept as it stands."""
 
@@ -156,7 +145,7 @@ MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (lambda mem
 
 
 def decode(document: Mapping[str, Any]) -> Document:
-    return files.decode(document, MODEL, VERSION, unversioned=0, migrations=MIGRATIONS)
+    return files.decode(document, with_checks(MODEL), VERSION, unversioned=0, migrations=MIGRATIONS)
 
 
 def _parent(member: Mapping[str, str]) -> Parent:
@@ -208,26 +197,25 @@ class Meta:
     inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
-    files = _Attribute[TreeSettings | None]("files", None, tree_settings.read_settings)  # None: never set
-    files_from = _Attribute[str | None](FILES_FROM, None)  # the uid of the session a fork has its first snapshots of
     _requests_of = _Attribute("requestsOf", "")
     _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})
 
     @property
-    def keeps_files(self) -> bool:
-        """True if settings of snapshots of files were ever given: else they cost nothing."""
-        return (self._document or self._read()).members.get(tree_settings.MEMBER) is not None
+    def accompanied(self) -> bool:
+        """True if settings of a companion were ever given: else it costs nothing."""
+        members = (self._document or self._read()).members
+        return any(key in members for key in FORMS)
 
     _judged: tuple[Document | None, bool] = None, False  # whether it is plain
 
     @property
     def plain(self) -> bool:
-        """True if it keeps no files and no other program writes it: an append needs no other step."""
+        """True if it has no companion and no other program writes it: an append needs no other step."""
         document = self._document or self._read()
         judged, plain = self._judged
         if judged is not document:
             source = document.members.get("source")
-            plain = not self.keeps_files and (source is None or "path" not in source)
+            plain = not self.accompanied and (source is None or "path" not in source)
             self._judged = document, plain
         return plain
 
@@ -359,14 +347,14 @@ class Meta:
         members = {"reason": facts.reason, "createdAt": facts.created_at, "extra": facts.extra}
         return {**self._timelines, timeline_id: {name: value for name, value in members.items() if value}}
 
-    def with_files(self, timeline_id: str, other: str) -> dict[str, Any]:
-        """The member `timelines` without the facts of one, but the snapshot of files in them as that of another, of the
+    def with_kept(self, timeline_id: str, other: str) -> dict[str, Any]:
+        """The member `timelines` without the facts of one, but what companions kept with it as that of another, of the
         same bytes."""
-        found = self.without_facts([timeline_id])
-        files = past.files_of(self.facts(timeline_id))
-        if other and files is not None:
-            facts = found.get(other, {})
-            found[other] = {**facts, "extra": {**facts.get("extra", {}), past.FILES: files}}
+        found, facts = self.without_facts([timeline_id]), self.facts(timeline_id)
+        kept = {} if facts is None else past.kept_with(facts.extra)
+        if other and kept:
+            noted = found.get(other, {})
+            found[other] = {**noted, "extra": {**noted.get("extra", {}), **kept}}
         return found
 
     def without_facts(self, timeline_ids: Collection[str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.json_value import Json
 from timeleap.message_text import DMAIL, NOTE, NOTE_FOLLOWS, harmless
-from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.kernel.change import Change, Marks
 from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
 from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
@@ -22,7 +21,6 @@ from timeleap.storage.record import (
     opaque_record,
     system_prompt_record,
     usage_record,
-    with_member,
 )
 
 DMAIL_LABEL: Final = "D-Mail"
@@ -95,19 +93,6 @@ def _checkpoint_of(item: Mapping[str, Any], state: LogState, auto_checkpoint: Au
     starts_turn = role == "user" and state.last_role is not Role.USER and auto_checkpoint != "off"
     has_one = starts_turn or (auto_checkpoint == "step" and role == "assistant")
     return {"label": first_words(item)} if has_one else None
-
-
-def with_files(change: Change, files: Json) -> Change:
-    """The change, its checkpoints with what they say of the files at them."""
-    records = [
-        with_member(record, MARK, files) if record.kind is RecordKind.CHECKPOINT else record
-        for record in change.records
-    ]
-    made = [replace(checkpoint, files=files) for checkpoint in change.made]
-    result = change.result
-    if result is not None and "checkpoint" in result:
-        result = {**result, "checkpoint": made[0].wire()}
-    return replace(change, records=records, made=made, result=result)
 
 
 def decide_usage(token_count: int, _: LogState, marks: Marks) -> Change:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from timeleap.json_value import Json
 from timeleap.sessions.kernel.session_view import SessionView, StateSnapshot
-from timeleap.sessions.shapes import Approval, Cause, Checkpoint, Exchange, HistoryStep
+from timeleap.sessions.shapes import NOTHING_KEPT, Approval, Cause, Checkpoint, Exchange, HistoryStep
 from timeleap.storage.log_values import LogState, NewRecord, Replacement
 from timeleap.storage.reader import LogReader
 
@@ -45,7 +45,7 @@ class LogRewrite(Struct, frozen=True):
         steps: What it undoes or redoes, in that order.
         compacted: Of a compaction: members of its result.
         reviewed: Of a compaction: the review of its summary.
-        snapshot: The snapshot of the files that belong to where it goes back to.
+        kept_there: By key: what companions kept of the state that it goes back to.
     """
 
     kind: RewriteKind
@@ -61,7 +61,7 @@ class LogRewrite(Struct, frozen=True):
     steps: tuple[HistoryStep, ...] | None = None
     compacted: Json | None = None
     reviewed: Json = field(default_factory=dict)
-    snapshot: str | None = None
+    kept_there: Mapping[str, Any] = NOTHING_KEPT
 
 
 class Removal(Struct, frozen=True):

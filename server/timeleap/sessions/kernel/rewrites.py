@@ -14,24 +14,33 @@ from msgspec.structs import replace
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
 from timeleap.json_value import Json
 from timeleap.message_text import CHARS_PER_TOKEN, answered, called, orphan_results
-from timeleap.sessions.documents.tree_settings import MARK
 from timeleap.sessions.kernel.append_records import DMAIL_LABEL, dmail_text
 from timeleap.sessions.kernel.change import Change, LogRewrite, RewriteKind
 from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.past import (
     Direction,
     Stacks,
-    files_of,
     find_line,
     in_reach,
     is_step,
+    kept_with,
     new_checkpoint,
     preview_of,
     read_checkpoint,
     state_after,
     summarize,
 )
-from timeleap.sessions.shapes import CONTEXT, Checkpoint, CompactionPlan, Event, Exchange, Past, Summary, set_members
+from timeleap.sessions.shapes import (
+    CONTEXT,
+    NOTHING_KEPT,
+    Checkpoint,
+    CompactionPlan,
+    Event,
+    Exchange,
+    Past,
+    Summary,
+    set_members,
+)
 from timeleap.storage.damage import DAMAGE_LIMIT, DAMAGED_LINES
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_values import (
@@ -45,23 +54,10 @@ from timeleap.storage.log_values import (
     TimelineReason,
 )
 from timeleap.storage.reader import LogReader
-from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record, with_member
+from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record
 
 COMPACTED_LABEL = "compacted"
 _TO_COME = "to come"
-
-
-def with_files(change: Change, files: Json) -> Change:
-    """The change, the checkpoint that its new log gets with what it says of the files at it."""
-    rewrite = change.rewrite
-    assert rewrite is not None
-    records = [
-        with_member(record, MARK, files) if record.kind is RecordKind.CHECKPOINT else record
-        for record in rewrite.replacement.records
-    ]
-    made = rewrite.made and replace(rewrite.made, files=files)
-    replacement = replace(rewrite.replacement, records=records)
-    return replace(change, rewrite=replace(rewrite, replacement=replacement, made=made))
 
 
 def result(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json) -> Json:
@@ -89,8 +85,8 @@ def result(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Jso
     return found
 
 
-def files_result(rewrite: LogRewrite, head: str, context: Json) -> Json:
-    """Result of a request where only the files go back and the log stays as it is."""
+def result_of_companion(rewrite: LogRewrite, head: str, context: Json) -> Json:
+    """Result of a request where only a companion goes back and the log stays as it is."""
     found: Json = {"head": head, "removed": dict.fromkeys(rewrite.removed, 0), "context": context}
     if rewrite.steps is not None:
         found |= {"steps": [], "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
@@ -114,16 +110,20 @@ def event(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json
 
 
 def stacks_after(
-    rewrite: LogRewrite, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool], files: str | None = None
+    rewrite: LogRewrite,
+    before: Stacks,
+    prepared: Prepared,
+    same: Callable[[str, str], bool],
+    kept: Mapping[str, str] = NOTHING_KEPT,
 ) -> Stacks:
     """The undo and redo stacks after a rewrite that is about to be done; `same` says whether two timelines have the same
-    bytes, `files` is the snapshot of the files before it."""
+    bytes, `kept` what companions keep of the state before it."""
     if rewrite.kind == "external" and prepared.replaces:
         return before.without_redo()
     if rewrite.steps is not None:
-        return before.moved("undo" if rewrite.kind == "undone" else "redo", len(rewrite.steps), prepared, same, files)
+        return before.moved("undo" if rewrite.kind == "undone" else "redo", len(rewrite.steps), prepared, same, kept)
     reason = rewrite.replacement.facts.reason
-    return before.pushed(reason, prepared, files) if is_step(reason) else before
+    return before.pushed(reason, prepared, kept) if is_step(reason) else before
 
 
 def foreseen(rewrite: LogRewrite, log: LogEngine, before: Stacks) -> tuple[Prepared, Stacks]:
@@ -169,8 +169,8 @@ def decide_revert(
         raise InvalidInputError(text, errors=[{"loc": ["messageIndex"], "msg": text, "type": "out_of_range"}])
     line, exchange = _sound(engine, line, heal)
     rewrite = _rewrite(state, "reverted", "revert", engine.state_before(line), keep_lines=line, target=target)
-    snapshot = target and target.snapshot
-    return Change(rewrite=replace(rewrite, exchange=exchange, message_index=message_index, snapshot=snapshot))
+    kept = NOTHING_KEPT if target is None else target.kept
+    return Change(rewrite=replace(rewrite, exchange=exchange, message_index=message_index, kept_there=kept))
 
 
 def decide_undo(state: SessionView, direction: Direction, steps: int) -> Change:
@@ -182,9 +182,9 @@ def decide_undo(state: SessionView, direction: Direction, steps: int) -> Change:
     taken = in_reach(state.facts.stacks, state.log).taken(direction, steps)
     name = taken[-1].timeline_id
     rewrite = _rewrite(state, "undone", "restore", LogState()) if name is None else _restored(state, name)
-    # The timeline may have been set aside again since by another step, with other files.
+    # The timeline may have been set aside again since by another step, with another companion.
     kind: RewriteKind = "undone" if direction == "undo" else "redone"
-    return Change(rewrite=replace(rewrite, kind=kind, steps=taken, snapshot=taken[-1].files))
+    return Change(rewrite=replace(rewrite, kind=kind, steps=taken, kept_there=taken[-1].kept))
 
 
 def decide_clear(state: SessionView, keep_system_prompt: bool) -> Change:
@@ -207,7 +207,7 @@ def _restored(state: SessionView, timeline_id: str) -> LogRewrite:
     end = timeline.state_before(timeline.state.lines)
     rewrite = _rewrite(state, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
     facts = next((log.facts for log in state.log.timelines() if log.timeline_id == timeline_id), None)
-    return replace(rewrite, snapshot=files_of(facts))
+    return rewrite if facts is None else replace(rewrite, kept_there=kept_with(facts.extra))
 
 
 def decide_delivery(state: SessionView, heal: bool = False) -> Change:
@@ -238,7 +238,7 @@ def decide_delivery(state: SessionView, heal: bool = False) -> Change:
         target=target,
         made=made,
     )
-    return Change(rewrite=replace(rewrite, exchange=exchange, snapshot=target.snapshot))
+    return Change(rewrite=replace(rewrite, exchange=exchange, kept_there=target.kept))
 
 
 def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | None]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.sessions.worlds import World
 
+from timeleap.call import NO_CONTROL
 from timeleap.errors import FilesBusyError
 from timeleap.features.files import tree
 from timeleap.features.files.records import SnapshotBudget
@@ -17,25 +18,24 @@ from timeleap.features.files.tree_port import WorkingTree
 from timeleap.features.files.trees import RootsOverBudget, SessionRoot, SessionTrees, trees_below
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
-from timeleap.sessions.working_tree import NO_CONTROL
 
 
 async def opened(tmp_path: Path) -> tuple[World, Session]:
-    world, root = World(tmp_path, files=partial(FileSnapshots, trees_below(tmp_path / "home"))), tmp_path / "root"
+    world, root = World(tmp_path, companion=partial(FileSnapshots, trees_below(tmp_path / "home"))), tmp_path / "root"
     root.mkdir()
     session = await world.session(workspace=root.as_uri())
-    await session.snapshots.keep({"mode": "checkpoint"})
+    await session.companion.keep({"mode": "checkpoint"})
     return world, session
 
 
 def tree_of(session: Session) -> WorkingTree:
-    tree = session.snapshots.working_tree()
+    tree = session.companion.content()
     assert tree is not None
     return tree
 
 
 async def numbers(session: Session) -> list[str]:
-    await session.snapshots.wait_for_background()
+    await session.companion.wait_for_background()
     return [snapshot.snapshot_id.partition("-")[0] for snapshot in tree_of(session).snapshots()]  # type: ignore[attr-defined]
 
 
@@ -46,11 +46,11 @@ async def test_what_is_too_much_goes_but_not_what_checkpoints_refer_to(
     world, session = await opened(tmp_path)
     await session.checkpoint()
     for _ in range(4):
-        await session.snapshots.take(None, Mutation(), NO_CONTROL)
-        await session.snapshots.wait_for_background()
+        await session.companion.take(None, Mutation(), NO_CONTROL)
+        await session.companion.wait_for_background()
     assert await numbers(session) == ["f5", "f4", "f1"]
     await session.revert(checkpoint_id=0)
-    await session.snapshots.take(None, Mutation(), NO_CONTROL)
+    await session.companion.take(None, Mutation(), NO_CONTROL)
     assert await numbers(session) == ["f6", "f5", "f4"]
     await world.close()
 
@@ -64,7 +64,7 @@ async def test_a_busy_folder_stops_nothing(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(RootsOverBudget, "shrink", busy)
     for _ in range(3):
-        await session.snapshots.take(None, Mutation(), NO_CONTROL)
+        await session.companion.take(None, Mutation(), NO_CONTROL)
     assert await numbers(session) == ["f3", "f2", "f1"]
     await world.close()
 
@@ -72,10 +72,10 @@ async def test_a_busy_folder_stops_nothing(tmp_path: Path, monkeypatch: pytest.M
 async def test_the_roots_are_opened_once_to_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "BUDGET", SnapshotBudget(snapshots=1))
     world, session = await opened(tmp_path)
-    await session.snapshots.take(None, Mutation(), NO_CONTROL)
-    await session.snapshots.wait_for_background()
-    monkeypatch.setattr(session.snapshots, "_shrink_soon", lambda: None)
-    await session.snapshots.take(None, Mutation(), NO_CONTROL)
+    await session.companion.take(None, Mutation(), NO_CONTROL)
+    await session.companion.wait_for_background()
+    monkeypatch.setattr(session.companion, "_shrink_soon", lambda: None)
+    await session.companion.take(None, Mutation(), NO_CONTROL)
     opened_roots: list[tuple[SessionRoot, ...]] = []
     open_roots = SessionTrees.roots
 
@@ -85,7 +85,7 @@ async def test_the_roots_are_opened_once_to_make_room(tmp_path: Path, monkeypatc
 
     with monkeypatch.context() as counting:
         counting.setattr(SessionTrees, "roots", counted)
-        await session.snapshots._shrink()  # type: ignore[attr-defined]
+        await session.companion._shrink()  # type: ignore[attr-defined]
     assert len(opened_roots) == 1
     assert await numbers(session) == ["f2"]
     await world.close()

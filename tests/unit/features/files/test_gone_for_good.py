@@ -15,7 +15,7 @@ from timeleap.features.files.records import FilesConfig
 from timeleap.features.files.stored import SnapshotsOfStore, snapshots_in
 from timeleap.features.files.tree import FileTree
 from timeleap.features.redaction.matchers import TextMatcher
-from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, plan_redact, redact
+from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, SnapshotStore, plan_redact, redact
 from timeleap.sessions.session import Session
 from timeleap.storage import durable
 from timeleap.store.purging import PurgeRequest
@@ -23,7 +23,7 @@ from timeleap.store.purging import PurgeRequest
 
 @pytest.fixture
 async def world(tmp_path: Path, root: Path) -> AsyncIterator[World]:
-    made = World(tmp_path, snapshots=lambda: SnapshotsOfStore(tmp_path / "home"))
+    made = World(tmp_path, companions=lambda: SnapshotsOfStore(tmp_path / "home"))
     yield made
     durable.arm("")
     await made.close()
@@ -47,7 +47,7 @@ async def test_deleting_keeps_the_snapshots_and_purging_removes_them(world: Worl
     assert [each.session_uid for each in snapshots_in(only(world.home))] == [uid]
     await world.store.delete("s1")
     outcome = await world.store.trash.purge(PurgeRequest("s1"))
-    assert [session.files_remain for session in outcome.purged] == [False]
+    assert [session.remains for session in outcome.purged] == [False]
     assert stored(only(world.home)) == b""
 
 
@@ -67,7 +67,7 @@ async def test_what_remains_is_said_in_the_purge(world: World, root: Path) -> No
     await world.store.delete("s1")
     next((world.home / "trash").glob("*/timeleap.json")).write_text("{damaged")
     outcome = await world.store.trash.purge(PurgeRequest("s1"))
-    assert [session.files_remain for session in outcome.purged] == [True]
+    assert [session.remains for session in outcome.purged] == [True]
 
 
 async def test_snapshots_that_cannot_be_removed_let_the_session_stay_until_the_next_purge(
@@ -86,7 +86,8 @@ async def test_snapshots_that_cannot_be_removed_let_the_session_stay_until_the_n
 
 
 def order(world: World, *, everywhere: bool = False) -> RedactionRequest:
-    snapshots = world.store.snapshots
+    snapshots = world.store.companions
+    assert isinstance(snapshots, SnapshotStore)
     return RedactionRequest(TextMatcher([SECRET.decode()]), "*", snapshots=snapshots, everywhere=everywhere)
 
 

@@ -13,6 +13,7 @@ from tests.support.copied_tree import Content, CopiedTree, content
 from tests.support.mostly_long import mostly_long
 from tests.unit.sessions.worlds import World, asked, heard, kinds, run_child, texts
 
+from timeleap.call import WorkControl
 from timeleap.errors import (
     FilesConflictError,
     FilesUnavailableError,
@@ -23,10 +24,10 @@ from timeleap.errors import (
 from timeleap.features.files.session_snapshots import FileSnapshots
 from timeleap.features.files.tree_port import TreeTarget
 from timeleap.sessions import transaction
+from timeleap.sessions.companion import RewriteScope
 from timeleap.sessions.past import new_checkpoint
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause
-from timeleap.sessions.working_tree import RestoreRequest, TreeControl
 from timeleap.storage import durable
 
 Json = dict[str, Any]
@@ -41,7 +42,7 @@ class Workspace(World):
     def __init__(self, folder: Path) -> None:
         self.root, self.kept = folder / "root", folder / "kept"
         tree_of: Any = lambda _path, _meta: CopiedTree(self.root, self.kept)  # noqa: E731
-        super().__init__(folder, files=partial(FileSnapshots, tree_of))
+        super().__init__(folder, companion=partial(FileSnapshots, tree_of))
 
     @property
     def tree(self) -> CopiedTree:  # type: ignore[override]
@@ -229,7 +230,7 @@ async def test_a_change_is_answered_once_the_clock_of_file_times_went_on_or_will
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, ticks_at: int
 ) -> None:
     session = await workspace.turn()
-    await session.snapshots.keep({"mode": "off"})
+    await session.companion.keep({"mode": "off"})
     looks = list[Path]()
 
     def look(log: Path) -> bool:
@@ -247,7 +248,7 @@ async def test_a_change_is_told_before_that_clock_is_waited_for_and_not_cancelle
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = await workspace.turn()
-    await session.snapshots.keep({"mode": "off"})
+    await session.companion.keep({"mode": "off"})
     events, looks = heard(session), list[Path]()
 
     def look(log: Path) -> bool:
@@ -341,7 +342,7 @@ async def test_an_intent_that_could_not_be_settled_is_settled_by_the_next_restor
 @pytest.mark.parametrize("restore", ["both", "files"])
 async def test_a_cancelled_restore_leaves_files_and_log(workspace: Workspace, restore: Any) -> None:
     session = await workspace.turn()
-    control = TreeControl(cancelled=lambda: True)
+    control = WorkControl(cancelled=lambda: True)
     with pytest.raises(asyncio.CancelledError):
         await session.revert(checkpoint_id=0, restore=restore, control=control)
     assert (texts(session), workspace.files) == (["done"], SECOND)
@@ -358,7 +359,7 @@ from timeleap.store.store import SessionStore
 
 async def main(home, root, kept, method, restore):
     tree = lambda _path, _meta: CopiedTree(Path(root), Path(kept))
-    session = (await SessionStore(Path(home), files=partial(FileSnapshots, tree)).open("s1")).session
+    session = (await SessionStore(Path(home), companion=partial(FileSnapshots, tree)).open("s1")).session
     arguments = {"revert": {"checkpoint_id": 0}, "restore_timeline": {"timeline_id": "context_1"}}.get(method, {})
     await getattr(session, method)(**arguments, restore=restore, guard=asked("op", method))
 
@@ -428,7 +429,7 @@ async def test_killed_while_only_the_files_go_the_note_decides(workspace: Worksp
 async def keeping(workspace: Workspace, mode: str) -> tuple[Session, FileSnapshots]:
     """A session that keeps the files of its workspace, and its snapshots."""
     session = await workspace.session()
-    snapshots = session.snapshots
+    snapshots = session.companion
     assert isinstance(snapshots, FileSnapshots)
     await snapshots.keep({"mode": mode})
     return session, snapshots
@@ -438,10 +439,10 @@ async def test_settings_are_kept_and_told_with_what_there_is(workspace: Workspac
     session, snapshots = await keeping(workspace, "checkpoint")
     write(workspace.root, FIRST)
     await session.checkpoint("first")
-    assert (await snapshots.look() or {}).items() >= {"mode": "checkpoint", "snapshots": 1}.items()
+    assert (await snapshots.look())["files"].items() >= {"mode": "checkpoint", "snapshots": 1}.items()
     await snapshots.keep({"mode": "checkpoint"})
     session = await workspace.reopened()
-    assert (session.snapshots.wire() or {})["mode"] == "checkpoint"
+    assert session.companion.wire()["files"]["mode"] == "checkpoint"
     assert workspace.json("timeleap.json")["files"]["mode"] == "checkpoint"
 
 
@@ -456,7 +457,7 @@ async def test_a_workspace_that_cannot_be_looked_at_is_a_problem_of_its_own(
 
     for name in ("state", "snapshot", "recover"):
         monkeypatch.setattr(CopiedTree, name, fail)
-    looked = await snapshots.look() or {}
+    looked = (await snapshots.look())["files"]
     assert str(error) in looked["problem"]["message"]
     made = await session.checkpoint("first")
     assert str(error) in made["checkpoint"]["files"]["error"]["message"], "the checkpoint is written all the same"
@@ -473,8 +474,8 @@ async def test_a_turn_and_a_request_have_a_snapshot(workspace: Workspace) -> Non
     await session.append([{"role": "assistant", "content": "done"}])
     assert kinds(events).count("filesTaken") == 1 and len(list(workspace.kept.glob("f*"))) == 1
     guard = asked("r", "files/snapshot")
-    taken = await snapshots.take("by hand", guard, TreeControl(lambda *_: None, lambda: False))
-    assert (await snapshots.take("by hand", guard, TreeControl(lambda *_: None, lambda: False)))["duplicate"]
+    taken = await snapshots.take("by hand", guard, WorkControl(lambda *_: None, lambda: False))
+    assert (await snapshots.take("by hand", guard, WorkControl(lambda *_: None, lambda: False)))["duplicate"]
     assert taken["snapshot"].startswith("f2-") and len(list(workspace.kept.glob("f*"))) == 2
     await snapshots.wait_for_background()
 
@@ -503,12 +504,12 @@ async def test_snapshots_beyond_the_budget_go_but_for_those_of_checkpoints(
 async def test_files_go_back_to_a_snapshot_alone_once_and_first_as_a_dry_run(workspace: Workspace) -> None:
     session, snapshots = await keeping(workspace, "checkpoint")
     write(workspace.root, FIRST)
-    control = TreeControl(lambda *_: None, lambda: False)
+    control = WorkControl(lambda *_: None, lambda: False)
     then = (await snapshots.take(None, asked("take"), control))["snapshot"]
     (workspace.root / "b.txt").unlink()
     write(workspace.root, SECOND)
     await session.append([{"role": "user", "content": "done"}])
-    request, guard = RestoreRequest("files"), asked("back", "files/restore")
+    request, guard = RewriteScope("files"), asked("back", "files/restore")
 
     def target() -> TreeTarget:
         return TreeTarget(then)

@@ -1,33 +1,38 @@
-"""Settings and marks about the files that a session works on: the settings of their snapshots (member `files` of `timeleap.json`), and
-the mark of a checkpoint's record (member `w` of `_tl`). Both are checked, since anybody may have written them.
+"""The form in which a session has its files: the settings of their snapshots (member `files` of `timeleap.json`), and the mark
+of a checkpoint's record (member `w` of `_tl`). Both are checked, since anybody may have written them.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, get_args
-from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError
 from timeleap.json_value import Json
+from timeleap.sessions.documents.companion_forms import FORMS, CompanionForm
 from timeleap.sessions.documents.json_files import BAD, Problems, choice, is_encodable, items, model, text, whole
+from timeleap.sessions.documents.meta import Meta
+from timeleap.user_folders import folder_of
 from timeleap_protocol.folder_uri import canonical_folder_uri
 
 FilesMode = Literal["off", "checkpoint", "turn"]
 
 MEMBER: Final = "files"
-"""Member of `timeleap.json` with the settings."""
+"""Member of `timeleap.json` with the settings; of a checkpoint; and of a timeline's facts, where it names the snapshot of
+the files that were there when it was set aside."""
+FROM: Final = "filesFrom"
+"""Member of a fork's `timeleap.json`: the uid of the session that it has its first snapshots of."""
+FOLLOWED: Final = "filesFollowed"
+"""Member of `timeleap.json`: the token of the last restore of files that the log has followed; with the proof of a rewrite
+it counts only if that was done."""
 MARK: Final = "w"
 """Member of `_tl` in a checkpoint's record."""
 MAX_ROOTS: Final = 16
 MAX_PATTERNS: Final = 1000
 _LONGEST: Final = 4096
-_HERE: Final = frozenset(("", "localhost"))
 
 CHECK: Final = model(
     {
@@ -86,6 +91,18 @@ def read_settings(member: Any) -> TreeSettings:
     return replace(settings, roots=tuple(map(canonical_folder_uri, settings.roots)))
 
 
+def settings_of(meta: Meta) -> TreeSettings | None:
+    """The settings of a session; None: never set."""
+    member = meta.get(MEMBER)
+    return None if member is None else read_settings(member)
+
+
+def snapshot_of(kept: Any) -> str | None:
+    """The snapshot that a checkpoint's `CheckpointFiles`, or the facts of a timeline, have; None: none."""
+    found = kept.get("snapshot") if isinstance(kept, dict) else kept
+    return found if isinstance(found, str) else None
+
+
 def checkpoint_files(mark: Any) -> Json | None:
     """`CheckpointFiles` of the contract as a record has it; None where it cannot be used."""
     found = _CHECK_CHECKPOINT(mark, MARK, Problems())
@@ -93,24 +110,6 @@ def checkpoint_files(mark: Any) -> Json | None:
         return None
     known = {name: value for name, value in found.items() if name in _CHECKPOINT}
     return known if "snapshot" in known or "error" in known else None
-
-
-def folder_of(uri: str) -> Path | None:
-    """The folder that a `file:` URI names; None for what is none, or names none of this machine."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return None
-    raw = unquote_to_bytes(parts.path)
-    if parts.scheme.lower() != "file" or parts.netloc.lower() not in _HERE or not raw or b"\0" in raw:
-        return None
-    if parts.query or parts.fragment:
-        return None
-    name = os.fsdecode(raw)
-    if os.name == "nt":
-        name = name.lstrip("/")
-    path = Path(name)
-    return path if path.is_absolute() else None
 
 
 def refuse_bad(settings: Mapping[str, Any]) -> None:
@@ -131,3 +130,21 @@ def refuse_bad(settings: Mapping[str, Any]) -> None:
 def _refuse(name: str, at: int, why: str) -> NoReturn:
     place = ["files", name, at]
     raise InvalidInputError(f"files.{name}[{at}] {why}", errors=[{"loc": place, "msg": why, "type": name}])
+
+
+FORMS[MEMBER] = CompanionForm(
+    key=MEMBER,
+    mark=MARK,
+    followed=FOLLOWED,
+    checks={
+        MEMBER: CHECK,
+        FROM: text(r"[A-Za-z0-9._-]{1,64}"),
+        FOLLOWED: model(
+            {"token": text(empty=False), "timelineId": text(), "length": whole(), "chain": text("[0-9a-f]{16}")},
+            required=("token",),
+        ),
+    },
+    read_mark=checkpoint_files,
+    refuse_bad=refuse_bad,
+    of_fork=lambda member, uid: {MEMBER: read_settings(member).member(), FROM: uid},
+)

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from timeleap.errors import InvalidInputError
-from timeleap.sessions.documents import json_files as files
-from timeleap.sessions.documents.meta import Meta
-from timeleap.sessions.documents.session_files import META_NAME
-from timeleap.sessions.documents.tree_settings import (
+from timeleap.features.files.kept_form import (
     MAX_PATTERNS,
     MAX_ROOTS,
     TreeSettings,
     checkpoint_files,
-    folder_of,
     refuse_bad,
+    settings_of,
 )
+from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.documents.session_files import META_NAME
 from timeleap.storage.record import checkpoint_record, message_record, read_tl, with_member
+from timeleap.user_folders import folder_of
 
 WHOLE = {"snapshot": "f12-0123456789ab", "changed": 3, "skipped": 0, "ms": 40}
 
@@ -31,12 +32,12 @@ def meta_with(directory: Path, member: Any) -> Meta:
 
 def test_settings_come_back_as_they_were_kept(tmp_path: Path) -> None:
     kept = TreeSettings("turn", ("file:///w",), ("*.log",), ("keep.log",), 100, 5)
-    assert meta_with(tmp_path, kept.member()).files == kept
+    assert settings_of(meta_with(tmp_path, kept.member())) == kept
 
 
 def test_a_session_whose_files_were_never_spoken_of_has_no_settings(tmp_path: Path) -> None:
     files.write_document(tmp_path / META_NAME, {"version": 1})
-    assert Meta(tmp_path, "readOnly").files is None
+    assert settings_of(Meta(tmp_path, "readOnly")) is None
 
 
 def test_what_a_change_leaves_out_stays_and_an_empty_list_empties() -> None:
@@ -50,18 +51,18 @@ def test_what_a_change_leaves_out_stays_and_an_empty_list_empties() -> None:
 @pytest.mark.parametrize("member", ["checkpoint", {"roots": []}, {"mode": "sometimes"}, [], {"mode": 1}])
 def test_settings_that_say_nothing_usable_count_as_none_and_are_reported(tmp_path: Path, member: Any) -> None:
     meta = meta_with(tmp_path, member)
-    assert meta.files is None
+    assert settings_of(meta) is None
     assert "files" in meta.warnings[0]["message"]
 
 
 def test_of_settings_only_what_can_be_used_counts(tmp_path: Path) -> None:
     member = {"mode": "turn", "roots": ["a", 3, ""], "exclude": "x", "maxFiles": 0, "maxFileBytes": -1, "more": 1}
-    assert meta_with(tmp_path, member).files == TreeSettings("turn", ("a",))
+    assert settings_of(meta_with(tmp_path, member)) == TreeSettings("turn", ("a",))
 
 
 def test_roots_and_patterns_beyond_their_bounds_are_left_out(tmp_path: Path) -> None:
     member = {"mode": "turn", "roots": ["r"] * (MAX_ROOTS + 1), "exclude": ["x"] * (MAX_PATTERNS + 1)}
-    kept = meta_with(tmp_path, member).files
+    kept = settings_of(meta_with(tmp_path, member))
     assert kept is not None
     assert (len(kept.roots), len(kept.exclude)) == (MAX_ROOTS, MAX_PATTERNS)
 
