@@ -173,6 +173,13 @@ def copied_with_an_old_index(log: Path) -> None:
     os.utime(log.with_name(".context.jsonl.idx"), (1, 1))
 
 
+def copied_with_the_index_last(log: Path) -> None:
+    """`cp -r` in an order in which the index comes last."""
+    copied(log, "-r")
+    written = os.stat(log).st_ctime_ns
+    os.utime(log.with_name(".context.jsonl.idx"), ns=(written + 10**9, written + 10**9))
+
+
 def given_to_another_owner(log: Path) -> None:
     for path in sorted(log.parent.iterdir()):
         os.chown(path, -1, os.getgid())
@@ -182,6 +189,7 @@ ANOTHER: dict[str, Change] = {
     "closed after it was replaced": lambda log: None,
     "copied as it is": lambda log: copied(log, "-a"),
     "copied with new times": copied_with_an_old_index,
+    "copied with the index last": copied_with_the_index_last,
     "given to another owner": given_to_another_owner,
     "with the times of the one before": lambda log: os.utime(log, (1, 1)),
 }
@@ -502,6 +510,45 @@ def test_a_timeleap_json_that_is_gone_is_told_and_made_anew(store: Server, audit
     assert again.texts() == ["one", "two"]
     again.call("session/close")
     assert "metaDamaged" not in kinds(session.reopen(store).state), "told once"
+
+
+def test_a_store_that_is_copied_whole_while_it_is_used_has_lost_nothing(store: Server, tmp_path: Path) -> None:
+    session = made(store)
+    session.checkpoint()
+    session.say("away")
+    session.call("context/revertTo", checkpointId=0)
+    copy = tmp_path / "copy"
+    (copy / "sessions").mkdir(parents=True)
+    subprocess.run(["cp", "-r", session.path, copy / "sessions"], check=True)
+    server = Server(Launch(copy, "lsp"))
+    try:
+        server.initialize()
+        assert server.call("session/verify", sessionId=session.id)["ok"]
+        copied = Session.open(server, session.id)
+        assert (copied.state["warnings"], copied.state["access"]) == ([], "owner")
+        copied.call("context/undo")
+        copied.say("there")
+        assert copied.texts() == [*TEXTS, "away", "there"]
+        assert server.call("session/verify", sessionId=session.id)["ok"]
+    finally:
+        server.dispose()
+    session.say("here")
+    assert session.texts() == [*TEXTS, "here"]
+
+
+def test_an_index_of_nobody_knows_where_stops_writes_until_the_log_is_accepted(store: Server) -> None:
+    other = Session.open(store)
+    other.append(user("a"), user("b"))
+    session = made(store)
+    session.call("session/close")
+    by = other.path / ".context.jsonl.idx"
+    shutil.copy(by, session.path / by.name)
+    shutil.rmtree(other.path)
+    again = session.reopen(store)
+    assert kinds(again.state) == ["otherLog"]
+    assert again.refuse("context/appendMessage", message=user("new"))["data"]["kind"] == "externallyModified"
+    assert again.call("session/reload")["warnings"] == []
+    assert again.texts() == TEXTS
 
 
 def test_a_whole_session_of_before_is_what_it_was_then(store: Server, tmp_path: Path) -> None:

@@ -71,13 +71,31 @@ def needs_decision(lost: Damage | None, log: Path) -> bool:
     """True if nothing may be written to a log before somebody has accepted its loss."""
     if lost is None or lost.kind != "otherLog":
         return lost is not None and lost.kind == "linesLost"
-    # The index may be the one of the two that was put there: then it was written after the log came into its place. A
-    # copy of the folder, or a change of its owner, gives the log a new time of change, and leaves the index the time at
-    # which it was written, or gives it the same one.
-    try:
-        return os.lstat(index_path(log)).st_mtime_ns <= os.lstat(log).st_ctime_ns
-    except OSError:
-        return True
+    return not _index_is_of_a_neighbour(log)
+
+
+def _index_is_of_a_neighbour(log: Path) -> bool:
+    """True if the index beside a log is that of the log in another folder beside its own: it was put here and says
+    nothing of what is lost. Times tell no such thing, since a copy or a backup gives all files new ones."""
+    old = old_index(log)
+    if old is None:
+        return False
+    folders: list[str] = []
+    with suppress(OSError):
+        folders = durable.list_directory(log.parent.parent)
+    for folder in folders:
+        with suppress(OSError):  # not a session, or one that cannot be read
+            if _has_index(log.parent.with_name(folder) / log.name, old):
+                return True
+    return False
+
+
+def _has_index(log: Path, index: OldIndex) -> bool:
+    """True if an index was made for this log, as it is now. Raises OSError."""
+    there = durable.status(log)
+    if there is None or there.identity.inode != index.inode or not durable.is_regular(log):
+        return False
+    return first_difference(durable.OpenFile(log), index.store, 0, index.store.count) is None
 
 
 class LogBefore(NamedTuple):
