@@ -48,6 +48,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Much of a test's time is waiting for other processes and the disk: half as many again as there are processors.
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) '*' 3 / 2)
+# The long ones wait more: for programs of agents, and for processes that were stopped to be given up.
+LONG_JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) '*' 2)
 TESTS ?= tests
 BENCH ?= benchmarks
 # What `make test COVERAGE=1` measures: the tests of the layers whose coverage is judged. Measuring costs time the others can do without,
@@ -59,7 +61,7 @@ NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*,*/files/tre
 # test is about what a disk keeps without power: those of crashes kill processes, or look at what was written and synced.
 TEMPORARY := if test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }')" -gt 8000000; \
   then mktemp -d /dev/shm/timeleap-tests-XXXXXX; else mktemp -d; fi
-PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
+PYTEST = $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
 
 ##@ Use
 
@@ -99,6 +101,7 @@ test-long: test-long-together  ## The tests of minutes: crowds of processes on o
 
 # Its three parts, of which CI runs other things beside the first.
 .PHONY: test-long-together
+test-long-together: JOBS = $(LONG_JOBS)
 test-long-together: setup $(CLIENTS)/.installed $(EXTENSION)/node_modules/.installed  ## Of test-long: those that have others beside them; the extension on the real server
 	@$(call BESIDE,test-vscode-server,-m "long and not (alone or in_pairs) and $(CAN_BE_RUN)" $(if $(filter tests,$(TESTS)),$(LONG),$(TESTS)))
 
@@ -237,7 +240,10 @@ release-check: setup $(RELEASE)/.installed $(EXTENSION)/node_modules/.installed 
 setup: $(VENV)/.developing $(ORIGINAL)/.installed  ## Create or refresh the environments (everything else does it by itself)
 
 .PHONY: tools
-tools: setup agents $(CLIENTS)/.installed $(RELEASE)/.installed $(SITE)/.installed $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E_TOOLS)  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
+tools: setup later-tools $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
+
+.PHONY: later-tools
+later-tools: agents $(CLIENTS)/.installed $(RELEASE)/.installed $(SITE)/.installed $(E2E_TOOLS)  ## Of tools: what `make lint` and `make test` can do without
 
 .PHONY: generate
 generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the Python client's reference, the README's picture

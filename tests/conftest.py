@@ -88,6 +88,23 @@ def _be_brief(sender: Sender) -> None:
     sender.sendevent = send_news
 
 
+@pytest.hookimpl(trylast=True)  # of those that are left, in the order that the fixtures ask for
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the slow tests in each process: all others would wait for one that begins last."""
+    if (given := getattr(config, "workerinput", None)) is None:
+        return
+    slow, quick = [], []
+    for item in items:
+        (quick if item.get_closest_marker("slow") is None else slow).append(item)
+    left = given["workercount"]
+    items.clear()
+    while left:  # as `--dist worksteal` deals them out: to each process a part of what is left
+        size, first = (len(slow) + len(quick)) // left, -(-len(slow) // left)
+        items += [*slow[:first], *quick[: size - first]]
+        del slow[:first], quick[: size - first]
+        left -= 1
+
+
 def pytest_collection_finish() -> None:
     """From now on garbage is looked for among what the tests make, not among the tests."""
     gc.freeze()

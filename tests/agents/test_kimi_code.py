@@ -16,7 +16,7 @@ from tests.support.sample import firsts, seeds
 
 from timeleap_client import RawTimeleap
 
-pytestmark = [pytest.mark.long, needs_kimi_code]  # several runs of the program each
+pytestmark = [pytest.mark.long, pytest.mark.slow, needs_kimi_code]  # several runs of the program each
 TWO_TURNS = ["question one", "answer one", "question two", "answer two"]
 OURS = re.compile(r"question \w+|(?:so far: )?summary \d+")
 

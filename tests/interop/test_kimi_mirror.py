@@ -27,7 +27,7 @@ from tests.unit.agents.mirrors.reading import messages
 from timeleap_agents.mirrors.kimi_log import KimiLog
 from timeleap_client import RawTimeleap
 
-pytestmark = [pytest.mark.interop, pytest.mark.long]  # three runs of the program
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.slow]  # three runs of the program
 RUN = "import sys; from kimi_cli.__main__ import run_original_cli; sys.exit(run_original_cli(sys.argv[1:]))"
 OURS = re.compile(r"<system>summary \d+</system>|<notification id=[^>]*>\nx\n</notification>|(?:question|answer) \w+")
 TWO_TURNS = ["question one", "answer one", "question two", "answer two"]

@@ -81,6 +81,7 @@ def test_sessions_one_after_the_other_hold_no_descriptors(
 
 
 @pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
 def test_ten_thousand_opens_and_closes_hold_no_descriptors(uncollected: Server) -> None:
     def a_hundred(server: Server, _name: str) -> None:
@@ -135,7 +136,7 @@ WAYS = [Windows.attach, Windows.follow, Windows.come_and_go]
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
 @pytest.mark.parametrize(
     ("way", "times"),
-    [*((way, 6) for way in WAYS), *(pytest.param(way, 100, marks=pytest.mark.long) for way in WAYS)],
+    [*((way, 6) for way in WAYS), *(pytest.param(way, 30, marks=pytest.mark.long) for way in WAYS)],
 )
 def test_windows_that_come_and_go_hold_no_descriptors(
     uncollected: Server, start: StartServer, way: Callable[[Windows, Server, str], None], times: int
@@ -293,7 +294,7 @@ def refuse_growth_of(server: Server, use: Callable[[], None], times: int) -> Non
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
-@pytest.mark.parametrize("times", [5, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.long)])
 def test_no_way_of_failing_keeps_descriptors_threads_or_processes(
     uncollected: Server, tmp_path: Path, times: int
 ) -> None:

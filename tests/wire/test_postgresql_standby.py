@@ -89,6 +89,7 @@ def replayed(primary: Cluster, standby: Cluster) -> None:
     wait_until(lambda: standby.query(f"SELECT pg_last_wal_replay_lsn() >= '{last}'::pg_lsn") == "t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_reads_are_answered_by_a_standby_and_marked_until_it_is_promoted(
     serve: Serve, cluster: tuple[Cluster, Cluster], url: str, tmp_path: Path, how: signal.Signals

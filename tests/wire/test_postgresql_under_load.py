@@ -19,7 +19,7 @@ from tests.support.waits import with_waits
 
 from timeleap_postgresql import database, servers
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 SOON = "connect_timeout=2"
 IMPATIENT = with_waits(
     {

@@ -1,7 +1,7 @@
 import type { Pipeline } from "../support/store";
 import { WITH_OTHERS, expect, test } from "../support/test";
 
-const ROUNDS = 20;
+const ROUNDS = 12;
 const ROWS = [20, 700];
 const PAGE = 100;
 /**

@@ -8,7 +8,6 @@ as it is.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from timeleap.placeholders import placeholders
 from timeleap.storage import durable
 from timeleap.storage.damage import Damage
 from timeleap.storage.durable import crc32
-from timeleap.storage.index import EntryStore, IndexDamagedError, OldIndex, first_difference, index_path, old_index
+from timeleap.storage.index import EntryStore, IndexDamagedError, OldIndex, first_difference, old_index
 from timeleap.storage.log_values import Entry, RecordKind
 from timeleap.storage.reader import StoredLog, timeline_names
 
