@@ -93,7 +93,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Begin with the slow tests in each process: all others would wait for one that begins last."""
     if (given := getattr(config, "workerinput", None)) is None:
         return
-    slow, quick = [], []
+    slow: list[pytest.Item] = []
+    quick: list[pytest.Item] = []
     for item in items:
         (quick if item.get_closest_marker("slow") is None else slow).append(item)
     left = given["workercount"]

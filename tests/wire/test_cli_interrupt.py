@@ -204,7 +204,7 @@ def test_the_end_skips_the_teardown_and_nothing_else(case: str, last: str) -> No
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
-@pytest.mark.parametrize("arguments", [["sessions", "--help"], ["sessions"], ["sessions", "--json"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["sessions", "--help"], ["sessions"], ["sessions", "--json"]])
 def test_an_output_that_takes_nothing_is_an_error_in_one_line(tmp_path: Path, arguments: list[str]) -> None:
     cli = Cli(tmp_path / "store")
     cli.run("new", "s")

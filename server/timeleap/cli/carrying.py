@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -87,7 +88,7 @@ def import_session(
         timeleap import ~/.codex/sessions/rollout.jsonl old-idea
         timeleap import fix-dates.zip --folder ~/fix-dates
     """
-    folders = [user_folders.absolute(path).resolve().as_uri() for path in folder or ()] or None
+    folders = [Path(os.path.realpath(user_folders.absolute(path))).as_uri() for path in folder or ()] or None
     params = given(path=str(user_folders.absolute(file)), sessionId=session, format=form, folders=folders)
     with Backend(terminal) as backend:
         state = backend.call("session/import", params, saying="Importing")

@@ -170,7 +170,7 @@ def place_of(home: Path, store: str | None) -> tuple[Path, str | None]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        text = read_bytes(path.resolve(), MAX_FILE).decode("utf-8")
+        text = read_bytes(Path(os.path.realpath(path)), MAX_FILE).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

@@ -150,7 +150,7 @@ def _turn(key: _Key) -> asyncio.Lock:
 
 def _key(path: Path, access: Access) -> _Key:
     """Directories are known by what they are, not by how they are called."""
-    directory = status(path.parent.resolve())
+    directory = status(Path(os.path.realpath(path.parent)))
     return (directory.identity if directory else str(path.parent.absolute())), path.name, access
 
 

@@ -75,7 +75,9 @@ def needs_decision(lost: Damage | None, log: Path) -> bool:
 
 def _index_is_of_a_neighbour(log: Path) -> bool:
     """True if the index beside a log is that of the log in another folder beside its own: it was put here and says
-    nothing of what is lost. Times tell no such thing, since a copy or a backup gives all files new ones."""
+    nothing of what is lost."""
+    # By the file that the index was made for, not by times: a copy or a backup gives all files new ones, in any order,
+    # and the index of a log that was replaced may be the younger of the two.
     old = old_index(log)
     if old is None:
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -83,7 +84,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
             parser.error(f"--allow: there is no tool {name}: {', '.join(methods.CHANGING)}")
     options.allow = frozenset(names)
     try:
-        options.workspace = options.workspace.expanduser().resolve()
+        options.workspace = Path(os.path.realpath(options.workspace.expanduser()))
+    except RuntimeError:
+        parser.error(f"--workspace: there is no such home directory: {options.workspace}")
     except FileNotFoundError:
         parser.error("the directory that this was started in is gone: name another with --workspace")
     return options

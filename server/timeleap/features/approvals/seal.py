@@ -378,7 +378,8 @@ class KeyRing:
         return locked(self._path.with_name(self._path.name + ".lock"))
 
     def _refuse_store(self) -> None:
-        if self._store is not None and self._path.resolve().is_relative_to(self._store.resolve()):
+        real = Path(os.path.realpath(self._path))
+        if self._store is not None and real.is_relative_to(os.path.realpath(self._store)):
             raise StorageFailureError(
                 f"the key for approvals must not lie in the store ({self._path}): choose another {ENVIRONMENT}",
                 path=str(self._path),

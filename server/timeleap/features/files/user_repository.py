@@ -112,7 +112,7 @@ def _described(root: Path, top: Path, folder: Path) -> UserRepository:
     tree = folder / to_text(working[-1]) if working else top
     return UserRepository(
         top=top,
-        folder=folder.resolve(),
+        folder=Path(os.path.realpath(folder)),
         objects=objects,
         index=index,
         exclude=Path(os.path.realpath(common / "info" / "exclude")),
