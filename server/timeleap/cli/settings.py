@@ -152,7 +152,14 @@ def _file(terminal: Terminal) -> Path:
 
 
 def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8") if file.exists() else ""
+    return _content(file) if file.exists() else ""
+
+
+def _content(file: Path) -> str:
+    """The text of a file of settings, never that of a pipe or of a device. Raises OSError, UnicodeDecodeError."""
+    from timeleap.sessions.documents.json_files import read_bytes
+
+    return read_bytes(file).decode("utf-8")
 
 
 def _write(file: Path, text: str) -> None:
@@ -181,7 +188,7 @@ def _parsed(setting: Setting, value: str) -> str | int | float:
 def read(file: Path) -> dict[str, Any]:
     """The values of a file by dotted key; empty if there is none."""
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(_content(file))
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

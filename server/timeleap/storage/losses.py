@@ -96,6 +96,7 @@ def _has_index(log: Path, index: OldIndex) -> bool:
     there = durable.status(log)
     if there is None or there.identity.inode != index.inode or not durable.is_regular(log):
         return False
+    # The number of a file that is gone is given to another one.
     return first_difference(durable.OpenFile(log), index.store, 0, index.store.count) is None
 
 

@@ -90,6 +90,7 @@ class Agent(NamedTuple):
             return self._place(project, self.project_folder or self.folder, self.project_file)
         if chosen := environ.get(self.variable):
             inside = self.folder if self.is_home else self.chosen_folder
+            # Where there is no home that its ~ stands for, the agent takes the name as it is written.
             return self._place(user_folders.expanded(chosen) or Path(chosen).absolute(), inside, self.user_file)
         home = user_folders.home()
         if home is None:

@@ -378,6 +378,7 @@ class KeyRing:
         return locked(self._path.with_name(self._path.name + ".lock"))
 
     def _refuse_store(self) -> None:
+        # Behind links, too: a key that is reached through the store can be read by who reads the store.
         real = Path(os.path.realpath(self._path))
         if self._store is not None and real.is_relative_to(os.path.realpath(self._store)):
             raise StorageFailureError(

@@ -17,6 +17,7 @@ the folders that git does not keep, and what was skipped.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -39,6 +40,7 @@ from timeleap.errors import (
     SnapshotNotFoundError,
     StorageFailureError,
 )
+from timeleap.features.files.bounded import UnfitFileError, is_fit, read_bounded
 from timeleap.features.files.git import Git, GitError, parsed_objects
 from timeleap.features.files.records import Control, FilesConfig, Skipped, SkipReason, Snapshot, to_text
 from timeleap.features.files.root_folder import RootFolder
@@ -50,6 +52,8 @@ REFS: Final = "refs/timeleap"
 INTENT: Final = "restore.json"
 ORIGIN: Final = "origin.json"
 WAIT_SECONDS: Final = 5.0
+_LARGEST: Final = 1 << 28
+"""Bytes of a document that is read: one of a hundred thousand files has a tenth of it."""
 _REMEMBERED: Final = 16  # commits
 _PAUSE_SECONDS: Final = 0.02
 _ATTRIBUTES: Final = b"* -text -filter -ident -eol -working-tree-encoding\n"
@@ -195,10 +199,19 @@ class Repository:
             for name in ("objects/pack", "objects/info", "refs", "info"):
                 make_directory(self.path / name)
             for name, content in (("info/attributes", _ATTRIBUTES), ("config", _CONFIG), ("HEAD", _HEAD)):
-                if _read(self.path / name) != content:
-                    atomic_write(self.path / name, content)
+                self._keep(self.path / name, content)
             if self.root.path != self.path and self.recorded_root() is None:
                 self.write_json(ORIGIN, {"root": str(self.root.path)})
+
+    @staticmethod
+    def _keep(path: Path, content: bytes, *, durable: bool = True) -> None:
+        """Have a file of this content, whatever is in its place. Raises OSError."""
+        try:
+            there = read_bounded(path)
+        except UnfitFileError:
+            there = None  # a pipe, a device, a file without end, which git would wait for
+        if there != content:
+            atomic_write(path, content, durable=durable)
 
     # The lock
 
@@ -281,7 +294,7 @@ class Repository:
         """A document of the folder; empty where there is none, or none that can be read."""
         try:
             members: Any = json.loads(_read(self.path / name) or b"{}")
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, UnfitFileError):
             return {}
         return members if isinstance(members, dict) else {}
 
@@ -293,9 +306,8 @@ class Repository:
         """Set what is never taken in."""
         content = b"".join(pattern + b"\n" for pattern in patterns)
         path = self.path / "info" / "exclude"
-        if _read(path) != content:
-            with storage_errors("write the exclude patterns", path):
-                atomic_write(path, content, durable=False)
+        with storage_errors("write the exclude patterns", path):
+            self._keep(path, content, durable=False)
 
     # Indexes
 
@@ -307,6 +319,8 @@ class Repository:
         prefix = f"index-{self.settings_key}-"
         for name in list_directory(self.path):
             if name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{40}", oid := name[len(prefix) :]):
+                if not is_fit(self.path / name, limit=None):
+                    continue
                 with suppress(GitError, CorruptedError):
                     return self.path / name, self.read_commit(oid)
         return None
@@ -435,9 +449,10 @@ class Repository:
         if not (self.path / "packed-refs").exists():  # we never pack refs, but somebody's git may have
             folder = self.path / REFS / check_uid(session_uid)
             names = [name for name in list_directory(folder) if name.isdecimal()]
-            read = {int(name): to_text(_read(folder / name) or b"").strip() for name in names}
-            if all(_OID.fullmatch(oid) for oid in read.values()):
-                return read
+            with suppress(UnfitFileError):  # of which git says what is wrong
+                read = {int(name): to_text(_read(folder / name) or b"").strip() for name in names}
+                if all(_OID.fullmatch(oid) for oid in read.values()):
+                    return read
         return {commit.number: commit.oid for commit in self.snapshots(session_uid)}
 
     def count(self) -> int:
@@ -557,9 +572,11 @@ def _outer_tree(files: str, details: str) -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
+    """The content of a file of ours. Raises UnfitFileError where something else is in its place."""
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageFailureError.of(error, "read the repository of snapshots", path) from error
+        return read_bounded(path, limit=_LARGEST)
+    except UnfitFileError as error:
+        # A disk that fails may answer again; a link to itself never leads to what was here.
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno != errno.ELOOP:
+            raise StorageFailureError.of(error.__cause__, "read the repository of snapshots", path) from error
+        raise

@@ -223,3 +223,33 @@ def test_an_interrupted_making_of_the_repository_is_completed(open_tree: Opener,
     (place / "HEAD").unlink()
     shutil.rmtree(place / "info")
     assert open_tree().snapshot().changed == 0
+
+
+OURS = ["HEAD", "config", "info/attributes", "info/exclude", "origin.json", "index", "recent"]
+"""Files of the repository of a folder's snapshots; of the index, which has a name of its own each time, the kind."""
+
+
+def something_else(path: Path, kind: str) -> None:
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes")
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
+def test_no_file_of_the_store_that_is_something_else_is_waited_for(
+    open_tree: Opener, root: Path, home: Path, kind: str
+):
+    put(root, a="1")
+    open_tree().snapshot()
+    (place,) = (home / "files").iterdir()
+    for at, name in enumerate(OURS):
+        found = place.glob({"index": "index-*[0-9a-f]", "recent": "index-*.recent"}.get(name, name))
+        something_else(next(iter(found)), kind)
+        put(root, a=f"again {at}")
+        taken = open_tree().snapshot().snapshot_id
+        put(root, a="later")
+        go_back(open_tree(), taken)
+        assert (root / "a").read_text() == f"again {at}", name
