@@ -333,7 +333,7 @@ class OpenFile:
     def close(self) -> None:
         """Close the descriptor now, or at the end of the last access that is under way."""
         # In this order: an access that still saw the descriptor is among the users by the time these are looked at.
-        self._closing, self._fd = self._fd, -1
+        self._closing, self._fd = max(self._closing, self._fd), -1  # closed again, it is still to be closed
         self._close_unused()
 
     def _close_unused(self) -> None:

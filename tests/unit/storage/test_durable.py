@@ -402,3 +402,13 @@ def test_a_large_file_without_a_name_is_closed_in_a_thread(
     assert (found[1] != get_ident()) == (size > 8 << 20 and not named)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+def test_a_file_that_is_closed_twice_during_an_access_is_closed_after_it(tmp_path: Path) -> None:
+    file = OpenFile(tmp_path / "log", writable=True, create=True)
+    with durable._Access(file) as descriptor:
+        file.close()
+        file.close()
+        os.fstat(descriptor)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
