@@ -536,6 +536,45 @@ def test_a_store_that_is_copied_whole_while_it_is_used_has_lost_nothing(store: S
     assert session.texts() == [*TEXTS, "here"]
 
 
+def test_a_folder_that_is_put_back_under_an_open_session_has_one_owner(store: Server, tmp_path: Path) -> None:
+    session = made(store)
+    shutil.copytree(session.path, tmp_path / "before")
+    session.say("later")
+    shutil.rmtree(session.path)
+    shutil.copytree(tmp_path / "before", session.path)
+    assert session.refuse("context/appendMessage", message=user("new"))["data"]["kind"] == "externallyModified"
+    assert kinds(session.call("session/reload")) == ["linesLost"]
+    session.say("goes on")
+    other = Server(Launch(store.home, "lsp"))
+    try:
+        other.initialize()
+        assert other.refuse("session/open", sessionId=session.id)["data"]["kind"] == "sessionLocked"
+        reader = Session.open(other, session.id, access="readOnly")
+        session.say("and on")
+        assert session.texts() == reader.texts() == [*TEXTS, "goes on", "and on"]
+    finally:
+        other.dispose()
+
+
+def test_a_copy_of_a_session_keeps_the_files_that_both_have(store: Server, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    session = Session.open(store, files={"mode": "checkpoint", "roots": [tmp_path.as_uri()]})
+    session.checkpoint()
+    session.say("one")
+    session.call("session/close")
+    shutil.copytree(session.path, session.path.with_name("a-copy"))
+    store.call("session/delete", sessionId=session.id)
+    store.call("session/purge", sessionId=session.id)
+    copied = Session.open(store, "a-copy")
+    (tmp_path / "a").write_text("2")
+    copied.call("context/revertTo", checkpointId=0, restore="both", onConflict="overwrite")
+    assert (tmp_path / "a").read_text() == "1"
+    copied.call("session/close")
+    store.call("session/delete", sessionId="a-copy")
+    store.call("session/purge", sessionId="a-copy")
+    assert not list((store.home / "files").glob("*/refs/timeleap/*/*"))
+
+
 def test_an_index_of_nobody_knows_where_stops_writes_until_the_log_is_accepted(store: Server) -> None:
     other = Session.open(store)
     other.append(user("a"), user("b"))
