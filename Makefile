@@ -240,10 +240,10 @@ release-check: setup $(RELEASE)/.installed $(EXTENSION)/node_modules/.installed 
 setup: $(VENV)/.developing $(ORIGINAL)/.installed  ## Create or refresh the environments (everything else does it by itself)
 
 .PHONY: tools
-tools: setup later-tools $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
+tools: setup later-tools $(RELEASE)/.installed $(SITE)/.installed $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed  ## Install what the tests of all kinds need (`make -j4 tools`: four at a time)
 
 .PHONY: later-tools
-later-tools: agents $(CLIENTS)/.installed $(RELEASE)/.installed $(SITE)/.installed $(E2E_TOOLS)  ## Of tools: what `make lint` and `make test` can do without
+later-tools: agents $(CLIENTS)/.installed $(E2E_TOOLS)  ## Of tools: what `make lint` and `make test` can do without
 
 .PHONY: generate
 generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the Python client's reference, the README's picture

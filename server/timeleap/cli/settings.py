@@ -157,9 +157,8 @@ def _text(file: Path) -> str:
 
 def _content(file: Path) -> str:
     """The text of a file of settings, never that of a pipe or of a device. Raises OSError, UnicodeDecodeError."""
-    from timeleap.sessions.documents.json_files import read_bytes
-
-    return read_bytes(file).decode("utf-8")
+    content: bytes = _reader().read_bytes(file)
+    return content.decode("utf-8")
 
 
 def _write(file: Path, text: str) -> None:
