@@ -23,13 +23,9 @@ def main() -> int:
     interrupt.quiet()
     occupy_standard_descriptors()
     arguments = sys.argv[1:]
-    if arguments == ["--version"]:  # the command line answers it in every other place
-        try:
-            sys.stdout.write(f"timeleap {__version__}\n")
-            sys.stdout.flush()
-            return 0
-        except OSError:
-            pass  # the command line says in words that the output is full
+    # The command line answers it in every other place, and says why the output takes nothing.
+    if arguments == ["--version"] and interrupt.wrote(f"timeleap {__version__}\n"):
+        return 0
     position = command_position(arguments)
     if position is not None and (module := PROGRAMS.get(arguments[position])) is not None:
         # What is imported stays: looking for garbage in it, which serving takes up again, costs a tenth of the start.

@@ -36,6 +36,16 @@ def quiet() -> None:
         signal.signal(signal.SIGINT, end)
 
 
+def wrote(text: str) -> bool:
+    """Write to the standard output; False if it takes nothing."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
+
+
 class _ExitAtOnce:
     """The end of the process without its teardown: taking hundreds of modules apart, to no use, takes a fifth of the time
     of a command. All that has to be done at the end has been done by then."""

@@ -170,7 +170,6 @@ def place_of(home: Path, store: str | None) -> tuple[Path, str | None]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        # Path.resolve raises RuntimeError for a link that leads to itself, before Python 3.13.
         text = read_bytes(Path(os.path.realpath(path)), MAX_FILE).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return {}

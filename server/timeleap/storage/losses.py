@@ -76,28 +76,18 @@ def needs_decision(lost: Damage | None, log: Path) -> bool:
 def _index_is_of_a_neighbour(log: Path) -> bool:
     """True if the index beside a log is that of the log in another folder beside its own: it was put here and says
     nothing of what is lost."""
-    # By the file that the index was made for, not by times: a copy or a backup gives all files new ones, in any order,
-    # and the index of a log that was replaced may be the younger of the two.
-    old = old_index(log)
-    if old is None:
+    # By the file that the index was made for, not by times: a copy or a backup gives all files new ones, in any order.
+    if (old := old_index(log)) is None:
         return False
-    folders: list[str] = []
-    with suppress(OSError):
-        folders = durable.list_directory(log.parent.parent)
-    for folder in folders:
-        with suppress(OSError):  # not a session, or one that cannot be read
-            if _has_index(log.parent.with_name(folder) / log.name, old):
+    for other in log.parent.parent.glob(f"*/{log.name}"):
+        with suppress(OSError):
+            there = durable.status(other)
+            if there is None or there.identity.inode != old.inode:
+                continue
+            # By its content, too: the number of a file that is gone is given to another one.
+            if first_difference(durable.OpenFile(other), old.store, 0, old.store.count) is None:
                 return True
     return False
-
-
-def _has_index(log: Path, index: OldIndex) -> bool:
-    """True if an index was made for this log, as it is now. Raises OSError."""
-    there = durable.status(log)
-    if there is None or there.identity.inode != index.inode or not durable.is_regular(log):
-        return False
-    # The number of a file that is gone is given to another one.
-    return first_difference(durable.OpenFile(log), index.store, 0, index.store.count) is None
 
 
 class LogBefore(NamedTuple):
@@ -110,13 +100,10 @@ class LogBefore(NamedTuple):
 def before_reload(log: StoredLog, *, told: bool) -> LogBefore:
     """A log that is in use, as its lines that are shown have it, and the index file, unless what that says is `told`
     already. Blocking. Raises OSError."""
-    found = []
-    if log.file is not None:
-        found.append(OldIndex(log.store.aside(), log.file.identity.inode, synced=True))
-    if not told:
-        stored = old_index(log.path)
-        if stored is not None:
-            found.append(stored)
+    found = [] if log.file is None else [OldIndex(log.store.aside(), log.file.identity.inode, synced=True)]
+    stored = None if told else old_index(log.path)
+    if stored is not None:
+        found.append(stored)
     if not durable.HOLD_OPEN:
         found = [old._replace(store=old.store.in_memory()) for old in found]
     return LogBefore(durable.status(log.path) is None, found)
