@@ -74,12 +74,12 @@ def needs_decision(lost: Damage | None, log: Path) -> bool:
 
 
 def _index_is_of_a_neighbour(log: Path) -> bool:
-    """True if the index beside a log is that of the log in another folder beside its own: it was put here and says
+    """True if the index beside a log is that of a log beside it, or in a folder beside its own: it was put here and says
     nothing of what is lost."""
     # By the file that the index was made for, not by times: a copy or a backup gives all files new ones, in any order.
     if (old := old_index(log)) is None:
         return False
-    for other in log.parent.parent.glob(f"*/{log.name}"):
+    for other in (*log.parent.glob("*.jsonl"), *log.parent.parent.glob(f"*/{log.name}")):
         with suppress(OSError):
             there = durable.status(other)
             if there is None or there.identity.inode != old.inode:
