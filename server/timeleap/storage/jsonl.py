@@ -328,8 +328,6 @@ class LockedLog(WriteQueue):
         return changed
 
     async def reload(self) -> None:
-        if self.lock_mode == "hold":
-            await self.lock.take_again()
         await self._shown.reload(self.lock_mode == "hold" or self._shown.lost is not None)
         self.refusal, self.modified = None, False
 

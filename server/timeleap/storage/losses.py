@@ -70,24 +70,15 @@ def needs_decision(lost: Damage | None, log: Path) -> bool:
     """True if nothing may be written to a log before somebody has accepted its loss."""
     if lost is None or lost.kind != "otherLog":
         return lost is not None and lost.kind == "linesLost"
-    return not _index_is_of_a_neighbour(log)
-
-
-def _index_is_of_a_neighbour(log: Path) -> bool:
-    """True if the index beside a log is that of a log beside it, or in a folder beside its own: it was put here and says
-    nothing of what is lost."""
-    # By the file that the index was made for, not by times: a copy or a backup gives all files new ones, in any order.
-    if (old := old_index(log)) is None:
-        return False
+    # The index may be that of a log beside this one, or in a folder beside its own, and have been put here. Times do not
+    # tell: a copy or a backup gives all files new ones, in any order.
+    old = old_index(log)
     for other in (*log.parent.glob("*.jsonl"), *log.parent.parent.glob(f"*/{log.name}")):
         with suppress(OSError):
             there = durable.status(other)
-            if there is None or there.identity.inode != old.inode:
-                continue
-            # By its content, too: the number of a file that is gone is given to another one.
-            if first_difference(durable.OpenFile(other), old.store, 0, old.store.count) is None:
-                return True
-    return False
+            if old is not None and there is not None and there.identity.inode == old.inode:
+                return first_difference(durable.OpenFile(other), old.store, 0, old.store.count) is not None
+    return True
 
 
 class LogBefore(NamedTuple):

@@ -130,13 +130,6 @@ class SessionLock(FileLock):
             await asyncio.sleep(_PAUSE_SECONDS)
         self.write_record(mode)
 
-    async def take_again(self) -> None:
-        """Take the lock where its file was replaced, which keeps nobody out any more. Raises as `acquire`."""
-        there = durable.status(self._path)
-        if not self.held or there is None or there.identity != durable.status_of(self._fd).identity:
-            self.release()
-            await self.acquire("hold")
-
     def write_record(self, mode: LockMode) -> None:
         record: dict[str, Any] = {
             "pid": os.getpid(),
