@@ -115,7 +115,7 @@ class Model:
         if add_user_message:
             self._add({"role": "user", "content": text})
         self.written += 1
-        made = {"id": number, "label": label, "message_count": count, "token_count": tokens, "files": None}
+        made = {"id": number, "label": label, "message_count": count, "token_count": tokens, "kept": {}}
         return {"checkpoint": {**made, "preview": text if add_user_message else None}}
 
     def take_note(self, message: str, sender: str) -> Json:
@@ -344,7 +344,7 @@ class Model:
                 following = self.messages()[messages : messages + 1]
                 preview = "".join(texts(following[0]))[:120] or None if following else None
                 about = {"id": one["record"]["id"], "uid": one["uid"], "label": one["label"], "preview": preview}
-                checkpoints.append({**about, "message_count": messages, "token_count": tokens, "files": None})
+                checkpoints.append({**about, "message_count": messages, "token_count": tokens, "kept": {}})
             messages += is_message(one)
         prompt = self._prompt_line()
         return {
