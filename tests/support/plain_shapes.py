@@ -35,7 +35,8 @@ def plain(value: Any) -> Any:
     if {"uid", "message_count"} <= found.keys():
         for told in ("summary", "name"):  # they have tests of their own: unit/summaries/test_log_spans
             found.pop(told, None)
-        unset = ("label", "created_at", "preview", "files")
+        found["kept"] = {name: found.pop(name) for name in ("files",) if name in found}
+        unset = ("label", "created_at", "preview")
     elif isinstance(found.get("removed"), dict):
         unset = ("timeline_id", "exchange", "checkpoint", "steps")
     elif "compacted" in found:
