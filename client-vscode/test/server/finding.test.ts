@@ -40,7 +40,7 @@ test("of 10 000 checkpoints any is one step away: by its words, or the oldest at
   await vi.waitFor(() => expect(revealed()).toEqual(["question 0", "question 4711"]), WAIT);
   const near = labels(await running.rows("checkpoints"));
   expect(near).toContain("question 4700");
-  expect(near.filter((label) => label.endsWith(" more"))).toEqual(["5,138 checkpoints more", "4,662 checkpoints more"]);
+  expect(near.filter((label) => label.endsWith(" more"))).toEqual(["… and 5,138 checkpoints more", "… and 4,662 checkpoints more"]);
 });
 
 test("only checkpoints after which the words stand are shown, until all are again; going to one shows all, too", async () => {

@@ -112,7 +112,7 @@ test("a session whose files are damaged is named as that, and says what to do", 
   await open("broken");
   expect(running.api.shownSession).toBeUndefined();
   expect(user.context.get("timeleap.sessionProblem")).toBe("damaged");
-  expect(user.trees.get("timeleap.checkpoints")!.message).toMatch(/^This session's files are damaged and cannot be used\./);
+  expect(user.trees.get("timeleap.checkpoints")!.message).toMatch(/^This session's files are damaged and cannot be used: context\.jsonl must be a regular file/);
   expect(labels(await running.rows("checkpoints"))).toEqual(["Try Again", "Open Session…", "Show Logs"]);
   expect(user.said).toEqual([]);
 });

@@ -3,6 +3,7 @@ import type { Checkpoint, SpanSummary } from "timeleap-client";
 import { Log } from "../../src/core/sessions/log.js";
 import { CheckpointNode } from "../../src/core/tree/checkpointNodes.js";
 import { CheckpointsTree } from "../../src/core/tree/checkpointsTree.js";
+import { Leading } from "../../src/features/page/leading.js";
 import { detailsOfRows } from "../../src/features/details/details.js";
 import { painted } from "../../src/shared/text/telling.js";
 import { user } from "../support/vscode.js";
@@ -59,6 +60,25 @@ test("a change that comes while a checkpoint is gone to is drawn, too", async ()
   await tree.near("c1");
   await vi.waitFor(() => expect(told).toHaveBeenCalledTimes(2));
   expect((await tree.getChildren()).map((row) => tree.getTreeItem(row).label)).toContain("mine");
+  tree.dispose();
+});
+
+test("a change that comes while the page selects its row is drawn, too", async () => {
+  vi.useFakeTimers();
+  const { tree, log } = treeOf(["prompt", "Fix it"], ["prompt", "And the other"]);
+  const before = (await tree.getChildren()).map((row) => tree.getTreeItem(row).label);
+  const told = vi.fn();
+  tree.onDidChangeTreeData(told);
+  const leading = new Leading({ checkpoints: { visible: true, selection: [], reveal: vi.fn() }, tree } as never);
+  leading.to({ state: { context: { messageCount: 4 } } } as never, 0);
+  await vi.advanceTimersByTimeAsync(140);
+  log.add({ id: 3, uid: "c3", messageCount: 4, tokenCount: 30, label: "mine" });
+  tree.refresh();
+  await vi.advanceTimersByTimeAsync(500);
+  vi.useRealTimers();
+  expect(told).toHaveBeenCalled();
+  expect((await tree.getChildren()).map((row) => tree.getTreeItem(row).label)).toEqual(["mine", ...before]);
+  leading.dispose();
   tree.dispose();
 });
 

@@ -58,7 +58,7 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     return node.parent;
   }
 
-  /** Never fails: what goes wrong is a row. */
+  /** For the editor alone, which draws the answer; others take `drawn`. Never fails: what goes wrong is a row. */
   async getChildren(node?: TreeNode): Promise<TreeNode[]> {
     const key = node?.id ?? TOP;
     this.open.add(key);
@@ -84,8 +84,8 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     }, GATHER);
   }
 
-  /** The rows at the top that the editor has been told of. To read others for somebody else would hide that they changed. */
-  protected get drawn(): readonly TreeNode[] | undefined {
+  /** The rows at the top that the editor has been told of. Only the editor may have others read: it would not be told of them. */
+  get drawn(): readonly TreeNode[] | undefined {
     return this.given.get(TOP);
   }
 

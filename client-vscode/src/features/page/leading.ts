@@ -36,7 +36,7 @@ export class Leading extends Disposables {
     if (this.disposed || !view.visible || tree.filtered || view.selection.length > 1) {
       return;
     }
-    const row = rowOf(await tree.getChildren(), session, index, tree.open);
+    const row = rowOf(tree.drawn ?? [], session, index, tree.open);
     if (row && checkpointOf(view.selection[0])?.id !== row.id) {
       await view.reveal(row, { select: true, focus: false, expand: false });
     }
