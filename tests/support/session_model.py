@@ -115,7 +115,7 @@ class Model:
         if add_user_message:
             self._add({"role": "user", "content": text})
         self.written += 1
-        made = {"id": number, "label": label, "message_count": count, "token_count": tokens, "kept": {}}
+        made: Json = {"id": number, "label": label, "message_count": count, "token_count": tokens, "kept": {}}
         return {"checkpoint": {**made, "preview": text if add_user_message else None}}
 
     def take_note(self, message: str, sender: str) -> Json:

@@ -8,7 +8,7 @@ import { PYTHON } from "./places";
 export class Database {
     private constructor(
         private readonly process: ChildProcessByStdio<Writable, Readable, null>,
-        private readonly lines: AsyncIterator<string>,
+        private readonly lines: AsyncIterator<string, undefined>,
         readonly url: string,
     ) {}
 
@@ -37,7 +37,7 @@ export class Database {
     }
 }
 
-async function next(lines: AsyncIterator<string>): Promise<string> {
+async function next(lines: AsyncIterator<string, undefined>): Promise<string> {
     const { done, value } = await lines.next();
     if (done) throw new Error("PostgreSQL did not start; what it said is above");
     return value;
