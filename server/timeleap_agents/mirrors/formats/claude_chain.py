@@ -92,7 +92,8 @@ class Chain:
                 codes = before._ended_with(follows)
                 for code in codes:
                     place = self._places.first_of(table.uuid[table.row_of(code)])
-                    if place >= 0:
+                    # With other words under its id the record ends a conversation of its own.
+                    if place >= 0 and self._places.rows[place] == table.row_of(code):
                         self._used[place] = True
                 if codes:
                     yield Branch(codes, table.is_boundary(row))
