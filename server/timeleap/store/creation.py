@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
 
 _TITLE_LENGTH = 1000
+"""Characters of a title that no client set."""
 
 
 class Traits(Struct, frozen=True):
@@ -100,6 +101,11 @@ def plan_fork(source: Session, log: LogReader, at: tuple[int | None, str | None]
 
 def fork_title(title: str | None, session_id: str) -> str:
     return f"{title or session_id} (fork)"[:_TITLE_LENGTH]
+
+
+def usable_title(text: str) -> str:
+    """Shorten a title of another program to one line that can be stored; may be empty."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:_TITLE_LENGTH]
 
 
 def build(directory: Path, traits: Traits, guard: Mutation) -> None:

@@ -30,6 +30,7 @@ from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.shapes import Cause, Mutation, Source, set_members
 from timeleap.storage.log_values import LogState, RecordKind, Replacement, TimelineReason
 from timeleap.storage.record import decode_json
+from timeleap.store.creation import usable_title
 from timeleap.store.listing import set_last_change
 from timeleap_agents.mirrors import takeover
 from timeleap_agents.mirrors.claude_log import ClaudeLog
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
 STEPS_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 4 << 20
 """Bytes of a file that become one append."""
-MAX_TITLE: Final = 1000
 NEWER: Final = "newerThanTested"
 LEFT_OUT: Final = "leftOut"
 MAX_LOSSES: Final = 5
@@ -217,7 +217,7 @@ class Mirror:
         before_that, self._own_title = self._own_title, own
         # What was taken out of a title is still in the program's file: it is not to come back from there.
         taken_out = REDACTED in (session.meta.get(MIRRORED) or {}) and before_that in (None, own)
-        if own and (title := _title(own)) != session.facts.title and not taken_out:
+        if own and (title := usable_title(own)) != session.facts.title and not taken_out:
             await session.set_title(title, Mutation(cause=self._cause))
             changed = True
         if conversation.updated_at is not None:
@@ -345,7 +345,7 @@ class Mirror:
             await stack.enter_async_context(self._service.reachable())  # as long as it is open, others may attach to it
             opened = await self._service.store.open(
                 self.session_id,
-                title=title and _title(title),
+                title=title and usable_title(title),
                 workspace=conversation.workspace or workspace,
                 source=Source(self.kind, self._key(conversation), str(self.path)),
             )
@@ -536,7 +536,3 @@ def _is_at(mark: StepMark, steps: Sequence[Step], digests: DigestList) -> bool:
 def _first_prompt(session: Session) -> str | None:
     """The label of the first checkpoint: a title for as long as the program gives none."""
     return session.find_checkpoint(id=0).label if session.engine.state.checkpoints else None
-
-
-def _title(text: str) -> str:
-    return " ".join(text.encode("utf-8", "replace").decode().split())[:MAX_TITLE]

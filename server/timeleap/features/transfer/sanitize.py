@@ -20,10 +20,9 @@ from timeleap.sessions.documents.statefile import approval_members, subagent_mem
 from timeleap.sessions.documents.statefile import decode as decode_fields
 from timeleap.sessions.shapes import Approval, Mutation, set_members
 from timeleap.storage.log_values import TimelineFacts
-from timeleap.store.creation import Traits, write_meta
+from timeleap.store.creation import Traits, usable_title, write_meta
 from timeleap.store.listing import set_last_change
 
-LONGEST_TITLE: Final = 1000
 MOST_LOSSES: Final = 100
 
 
@@ -91,7 +90,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
         auto_checkpoint=given.auto_checkpoint or brought.auto_checkpoint,
         pins=given.pins or brought.pins,
     )
-    title = _title(given.title or state.title)
+    title = usable_title(given.title or state.title or "") or None
     # The highest timeline number ever used; a number that no file name can follow is ignored.
     rotation = brought.rotation if 0 < brought.rotation < 1 << 53 else None
     members = set_members(
@@ -149,7 +148,3 @@ def _stacks(brought: Meta, timeline_ids: Collection[str]) -> dict[str, Any] | No
     """Its undo and redo stacks; None where an older release stored none: its timelines tell then."""
     member = brought.get(past.MEMBER)
     return None if member is None else past.read(member).within(timeline_ids).members()
-
-
-def _title(text: str | None) -> str | None:
-    return " ".join(text.encode("utf-8", "replace").decode().split())[:LONGEST_TITLE] or None if text else None

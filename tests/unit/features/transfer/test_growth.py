@@ -12,10 +12,11 @@ from tests.support.growth import PATHOLOGICAL, grows_too_fast
 from timeleap.cli import formatting
 from timeleap.features.compaction import fact_patterns, scorecard
 from timeleap.features.compaction.codestate import CodeState
-from timeleap.features.transfer import markdown, page, sanitize
+from timeleap.features.transfer import markdown, page
 from timeleap.features.transfer.exhibit import Said
 from timeleap.features.transfer_losses import LossTally
 from timeleap.message_text import harmless, one_line, plain_line
+from timeleap.store.creation import usable_title
 
 
 def exported(role: str, **more: Any) -> Callable[[str], str]:
@@ -37,7 +38,7 @@ WORK: dict[str, Callable[[str], object]] = {
     "call": called,
     "plain": markdown._plain,
     "page": lambda text: page.safe_json({"content": text}),
-    "title": sanitize._title,
+    "title": usable_title,
     "terminal": formatting.safe,
     "cell": formatting.cell,
     "line": lambda text: (one_line(text), plain_line(text), harmless(text)),
