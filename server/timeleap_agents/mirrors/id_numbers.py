@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from timeleap_agents.mirrors.scratch import Column, Scratch, ScratchBytes
+from timeleap_agents.mirrors.scratch import ByteRows, Column, Scratch
 
 NO_TIME: Final = -(1 << 63)
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,15 +69,13 @@ class PackedTexts:
     """Texts one behind the other; a UUID in its usual form takes 17 bytes."""
 
     def __init__(self, scratch: Scratch) -> None:
-        self._bytes = ScratchBytes()
-        self._ends = Column(scratch, "Q")
+        self._rows = ByteRows(scratch)
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._rows)
 
     def __getitem__(self, number: int) -> str:
-        start = self._ends[number - 1] if number else 0
-        packed = self._bytes.read(start, self._ends[number])
+        packed = self._rows[number]
         if packed[:1] == _UUID:
             return _with_hyphens(packed[1:].hex())
         return packed[1:].decode("utf-8", "surrogatepass")
@@ -85,16 +83,13 @@ class PackedTexts:
     def append(self, text: str) -> None:
         uuid = _packed_uuid(text)
         if uuid is None:
-            self._bytes.append(_TEXT + text.encode("utf-8", "surrogatepass"))
+            self._rows.append(_TEXT + text.encode("utf-8", "surrogatepass"))
         else:
-            self._bytes.append(_UUID + uuid)
-        self._ends.append(len(self._bytes))
+            self._rows.append(_UUID + uuid)
 
     def pop(self) -> None:
         """Take the last one away."""
-        count = len(self._ends) - 1
-        self._ends.cut(count)
-        self._bytes.cut(self._ends[count - 1] if count else 0)
+        self._rows.pop()
 
 
 class NumberLists:
@@ -111,9 +106,9 @@ class NumberLists:
 
     def pop(self) -> None:
         """Take the last row away."""
-        count = len(self._ends) - 1
-        self._ends.cut(count)
-        self._values.cut(self._ends[count - 1] if count else 0)
+        last = len(self._ends) - 1
+        self._values.cut(self.slots(last).start)
+        self._ends.cut(last)
 
     def slots(self, row: int) -> range:
         """The places of a row's numbers among all numbers."""
@@ -125,7 +120,8 @@ class NumberLists:
 
     def of(self, row: int) -> memoryview:
         """The numbers of a row."""
-        return self._values.values[self._ends[row - 1] if row else 0 : self._ends[row]]
+        slots = self.slots(row)
+        return self._values.values[slots.start : slots.stop]
 
     @property
     def size(self) -> int:

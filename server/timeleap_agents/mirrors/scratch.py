@@ -177,6 +177,38 @@ class ScratchBytes:
         self._held = bytearray()
 
 
+class ByteRows:
+    """Rows of bytes, each known by its number.
+
+    Args:
+        scratch: Where the places of the rows are.
+    """
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._bytes = ScratchBytes()
+        self._ends = Column(scratch, "Q")
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, number: int) -> bytes:
+        return self._bytes.read(self._start(number), self._ends[number])
+
+    def append(self, row: bytes) -> None:
+        """Add a row at the end."""
+        self._bytes.append(row)
+        self._ends.append(len(self._bytes))
+
+    def pop(self) -> None:
+        """Take the last row away."""
+        last = len(self) - 1
+        self._bytes.cut(self._start(last))
+        self._ends.cut(last)
+
+    def _start(self, number: int) -> int:
+        return self._ends[number - 1] if number else 0
+
+
 def folder_on_disk() -> Path | None:
     """The folder for temporary files that may be large; None for the usual one, which some systems hold in memory."""
     return None if os.environ.get("TMPDIR") or not os.access(_DISK, os.W_OK) else _DISK

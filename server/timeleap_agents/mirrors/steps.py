@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 import msgspec
 from msgspec import Struct
 
-from timeleap_agents.mirrors.scratch import Column, Scratch, ScratchBytes
+from timeleap_agents.mirrors.scratch import ByteRows, Scratch
 
 
 class Step(Struct, frozen=True, array_like=True):
@@ -107,23 +107,20 @@ class PackedList(Generic[T]):
     def __init__(self, kind: type[T]) -> None:
         self._encoder = msgspec.msgpack.Encoder(enc_hook=self._number_of_file)
         self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=self._file)
-        self._bytes = ScratchBytes()
-        self._ends = Column(Scratch(), "Q")
+        self._rows = ByteRows(Scratch())
         self._files: list[Path] = []
         self._file_numbers: dict[Path, int] = {}
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._rows)
 
     def __getitem__(self, place: int) -> T:
-        start = self._ends[place - 1] if place else 0
-        return self._decoder.decode(self._bytes.read(start, self._ends[place]))
+        return self._decoder.decode(self._rows[place])
 
     def add(self, each: T) -> int:
         """Add one; returns its place."""
-        self._bytes.append(self._encoder.encode(each))
-        self._ends.append(len(self._bytes))
-        return len(self._ends) - 1
+        self._rows.append(self._encoder.encode(each))
+        return len(self._rows) - 1
 
     def _number_of_file(self, file: Any) -> int:
         number = self._file_numbers.setdefault(file, len(self._files))
