@@ -186,7 +186,7 @@ class Bridge:
                 if not self._ending:
                     await mirror.lose()
                     await self._note_use(mirror)
-                    await mirror.settle()
+                    await mirror.keeper.settle()
         except (TimeleapError, OSError) as error:  # as another process that follows it does
             _logger.info("what is kept of %s has not ended: %s", mirror.path, error)
 
@@ -212,7 +212,7 @@ class Bridge:
 
     def _is_packing(self, session_id: str) -> bool:
         mirror = self._mirrors.get(session_id)
-        return mirror is not None and mirror.is_packing
+        return mirror is not None and mirror.keeper.is_packing
 
     async def _close(self, session_id: str) -> None:
         self._used.pop(session_id, None)
@@ -232,7 +232,7 @@ class Bridge:
         finally:
             self._ending = True
             for mirror in self._mirrors.values():
-                mirror.stop_packing()
+                mirror.keeper.stop()
             tasks = [task for _, task in self._watches.values()]
             tasks += [] if self._limiting is None else [self._limiting]
             for task in tasks:

@@ -134,7 +134,7 @@ class Mirror:
         self._looked = False  # for other files of the session
         self._warned: Session | None = None  # as it was opened when it was warned of a newer version
         self._said: set[str] = set()  # warnings
-        self._keeper = Keeper(kind, durable=service.config.durability == "disk", exclude=service.config.kept_exclude)
+        self.keeper = Keeper(kind, durable=service.config.durability == "disk", exclude=service.config.kept_exclude)
         self._open: contextlib.AsyncExitStack | None = None
         self._turn = asyncio.Lock()
 
@@ -193,7 +193,7 @@ class Mirror:
         if not steps and workspace is None and not self.is_made and not conversation.earlier():
             return Growth()  # nothing is said yet
         session, created = await self._opened(conversation, workspace)
-        await self._keeper.keep(session, conversation.file.path, [*conversation.parts, *self._elsewhere])
+        await self.keeper.keep(session, conversation.file.path, [*conversation.parts, *self._elsewhere])
         before = session.engine.state
         self._warn_of_version(session, conversation)
         first = self._marks is None
@@ -230,20 +230,7 @@ class Mirror:
         async with self._turn:
             if self.is_made and self.is_gone:
                 session, _ = await self._opened(READERS[self.kind](self.path), None)
-                await self._keeper.end(session)
-
-    async def settle(self) -> None:
-        """Wait until what has ended of what is kept is compressed."""
-        await self._keeper.settle()
-
-    @property
-    def is_packing(self) -> bool:
-        """Some of what is kept is being compressed, which ends where the mirror is closed."""
-        return self._keeper.is_packing
-
-    def stop_packing(self) -> None:
-        """Leave what is being compressed for later."""
-        self._keeper.stop()
+                await self.keeper.end(session)
 
     async def _keep_facts(self, session: Session, conversation: Conversation) -> bool:
         """Keep what the file says of the session beside what was said; says whether that is news."""
@@ -375,7 +362,7 @@ class Mirror:
     async def _let_go(self) -> None:
         stack, self._open, self.session, self._marks, self._warned = self._open, None, None, None, None
         self._said = set()
-        await self._keeper.let_go()
+        await self.keeper.let_go()
         if stack is not None:
             await stack.aclose()
 
