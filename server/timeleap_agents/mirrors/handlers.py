@@ -22,6 +22,7 @@ from timeleap_agents.mirrors.folders import names_session, usual_folder
 from timeleap_agents.mirrors.record_list import PendingSnapshot
 from timeleap_protocol.bridge_rows import CATCH_UP
 from timeleap_protocol.folder_uri import canonical_folder_uri
+from timeleap_protocol.limits import MAX_FILE_ROOTS
 
 if TYPE_CHECKING:
     from timeleap.call import Call
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
         BridgeWatchParams,
     )
 
-
-MAX_ROOTS: Final = 16
-"""Folders that a session may have snapshots of."""
 WITH_SNAPSHOT: Final = frozenset({"prompt", "tool", "stop"})
 CHECKPOINTS_LOOKED_AT: Final = 20
 """For the last one that has a snapshot."""
@@ -117,14 +115,11 @@ async def _caught_up(service: Service, mirror: Mirror, params: BridgeCatchUpPara
     except SessionLockedError:
         if call.client.is_peer or service.network is None or not mirror.is_made:
             raise
-    async with service.attachment(call, _place(service, mirror), quiet=True).for_one_request() as attachment:
+    place = service.store.place(mirror.session_id, None)
+    async with service.attachment(call, place, quiet=True).for_one_request() as attachment:
         if attachment is not None:
             return await attachment.request(call.method, params, call)
     return await _take_event(bridge, mirror, params)  # the owner went just now
-
-
-def _place(service: Service, mirror: Mirror) -> Any:
-    return service.store.place(mirror.session_id, None)
 
 
 def _folder(kind: str, path: str | None) -> Path:
@@ -180,7 +175,7 @@ async def _snapshot(session: Session, workspace: str, params: BridgeCatchUpParam
         # A session that enters another folder, as a worktree, changes files there, and may go back to the first.
         known: list[str] = list((session.meta.get("files") or {}).get("roots", ()))
         if known[:1] != [workspace]:
-            others = [root for root in known if root != workspace and _is_there(root)][: MAX_ROOTS - 1]
+            others = [root for root in known if root != workspace and _is_there(root)][: MAX_FILE_ROOTS - 1]
             await session.companion.keep({"mode": "checkpoint", "roots": [workspace, *others]})
         begun = time.monotonic()
         made = await session.companion.take(label, Mutation(cause=Cause(client=params.kind)), NO_CONTROL)

@@ -11,15 +11,14 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
+from timeleap.sessions.documents.companion_forms import marks_of
 from timeleap.sessions.past import first_words, preview_of, read_checkpoint
-from timeleap.sessions.shapes import Checkpoint, set_members
+from timeleap.sessions.shapes import NOTHING_KEPT, Checkpoint, set_members
 from timeleap.storage.log_values import LogState, NewRecord, RecordKind
 from timeleap.storage.reader import LogReader
 from timeleap.storage.record import checkpoint_record, opaque_record
 from timeleap_agents.mirrors.formats.conversion import RecordWriter
 
-FILES_MARK: Final = "w"
-"""Member of `_tl` in a checkpoint's record with what is kept of the files at it."""
 MARK_ROLE: Final = "_mirror"
 ENTRIES_AT_ONCE: Final = 1000
 
@@ -68,10 +67,10 @@ class RecordList(RecordWriter):
         created_at, at = time or clock.now_iso(), self._state.messages + self.messages
         former = self._former.take(number, label, created_at)
         uid = f"c{number}-{clock.new_uid(12)}" if former is None else former.uid
-        files = None if former is None else former.kept.get("files")
-        self._add(checkpoint_record(number, set_members(u=uid, l=label, t=created_at, **{FILES_MARK: files})))
+        kept = NOTHING_KEPT if former is None else former.kept
+        self._add(checkpoint_record(number, set_members(u=uid, l=label, t=created_at, **marks_of(kept))))
         preview, tokens = preview_of(message), self._state.token_count
-        self.made.append(Checkpoint(number, uid, label, created_at, at, tokens, preview, set_members(files=files)))
+        self.made.append(Checkpoint(number, uid, label, created_at, at, tokens, preview, kept))
         self._checkpoints += 1
 
     def mark(self, steps: int, key: str, **more: Any) -> None:
@@ -88,9 +87,10 @@ class RecordList(RecordWriter):
         for number, made in enumerate(self.made):
             if (made.created_at or "") >= waiting.not_before:
                 places = [place for place, record in enumerate(self.records) if record.kind is RecordKind.CHECKPOINT]
-                marks = set_members(u=made.uid, l=made.label, t=made.created_at)
-                self.records[places[number]] = checkpoint_record(made.id, {**marks, FILES_MARK: waiting.files})
-                self.made[number] = replace(made, kept={"files": waiting.files})
+                kept = {"files": waiting.files}
+                marks = set_members(u=made.uid, l=made.label, t=made.created_at, **marks_of(kept))
+                self.records[places[number]] = checkpoint_record(made.id, marks)
+                self.made[number] = replace(made, kept=kept)
                 return True
         return False
 

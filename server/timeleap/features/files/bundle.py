@@ -44,6 +44,7 @@ from timeleap.storage.durable import (
     storage_errors,
 )
 from timeleap.user_folders import folder_of
+from timeleap_protocol.limits import MAX_FILE_ROOTS
 
 SNAPSHOTS_NAME: Final = "snapshots.json"
 MAX_DOCUMENT: Final = 16 << 20
@@ -74,7 +75,7 @@ _DOCUMENT: Final = model(
                 {"folder": text(most=4096), "pack": text(most=40), "snapshots": items(_SNAPSHOT, MAX_SNAPSHOTS)},
                 required=("folder", "snapshots"),
             ),
-            kept_form.MAX_ROOTS,
+            MAX_FILE_ROOTS,
         ),
     },
     required=("settings", "roots"),

@@ -17,6 +17,7 @@ from timeleap.sessions.documents.json_files import BAD, Problems, choice, is_enc
 from timeleap.sessions.documents.meta import Meta
 from timeleap.user_folders import folder_of
 from timeleap_protocol.folder_uri import canonical_folder_uri
+from timeleap_protocol.limits import MAX_FILE_PATTERNS, MAX_FILE_ROOTS
 
 FilesMode = Literal["off", "checkpoint", "turn"]
 
@@ -30,16 +31,14 @@ FOLLOWED: Final = "filesFollowed"
 it counts only if that was done."""
 MARK: Final = "w"
 """Member of `_tl` in a checkpoint's record."""
-MAX_ROOTS: Final = 16
-MAX_PATTERNS: Final = 1000
 _LONGEST: Final = 4096
 
 CHECK: Final = model(
     {
         "mode": choice(*get_args(FilesMode)),
-        "roots": items(text(most=_LONGEST, empty=False), MAX_ROOTS),
-        "exclude": items(text(most=_LONGEST, empty=False), MAX_PATTERNS),
-        "includeIgnored": items(text(most=_LONGEST, empty=False), MAX_PATTERNS),
+        "roots": items(text(most=_LONGEST, empty=False), MAX_FILE_ROOTS),
+        "exclude": items(text(most=_LONGEST, empty=False), MAX_FILE_PATTERNS),
+        "includeIgnored": items(text(most=_LONGEST, empty=False), MAX_FILE_PATTERNS),
         "maxFileBytes": whole(1),
         "maxFiles": whole(1),
     },

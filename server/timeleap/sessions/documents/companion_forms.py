@@ -6,7 +6,6 @@ A part outside the core registers its form when it is loaded. Of a part that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -41,14 +40,14 @@ FORMS: dict[str, CompanionForm] = {}
 """The forms of the parts of this process, by key."""
 
 
+def marks_of(kept: Mapping[str, Any]) -> Json:
+    """The marks by which the record of a checkpoint has what companions keep of the state at it, by key."""
+    return {form.mark: kept[key] for key, form in FORMS.items() if key in kept}
+
+
 def with_checks(model: Mapping[str, Check]) -> Mapping[str, Check]:
     """The types of the members of `timeleap.json`, those of parts included."""
-    return {**model, **_checks(tuple(FORMS))}
-
-
-@lru_cache
-def _checks(keys: tuple[str, ...]) -> Mapping[str, Check]:
-    return {name: check for key in keys for name, check in FORMS[key].checks.items()}
+    return {**model, **{name: check for form in FORMS.values() for name, check in form.checks.items()}}
 
 
 def refuse_bad(key: str, settings: Mapping[str, Any]) -> None:

@@ -9,8 +9,6 @@ import pytest
 
 from timeleap.errors import InvalidInputError
 from timeleap.features.files.kept_form import (
-    MAX_PATTERNS,
-    MAX_ROOTS,
     TreeSettings,
     checkpoint_files,
     refuse_bad,
@@ -21,6 +19,7 @@ from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import META_NAME
 from timeleap.storage.record import checkpoint_record, message_record, read_tl, with_member
 from timeleap.user_folders import folder_of
+from timeleap_protocol.limits import MAX_FILE_PATTERNS, MAX_FILE_ROOTS
 
 WHOLE = {"snapshot": "f12-0123456789ab", "changed": 3, "skipped": 0, "ms": 40}
 
@@ -61,10 +60,10 @@ def test_of_settings_only_what_can_be_used_counts(tmp_path: Path) -> None:
 
 
 def test_roots_and_patterns_beyond_their_bounds_are_left_out(tmp_path: Path) -> None:
-    member = {"mode": "turn", "roots": ["r"] * (MAX_ROOTS + 1), "exclude": ["x"] * (MAX_PATTERNS + 1)}
+    member = {"mode": "turn", "roots": ["r"] * (MAX_FILE_ROOTS + 1), "exclude": ["x"] * (MAX_FILE_PATTERNS + 1)}
     kept = settings_of(meta_with(tmp_path, member))
     assert kept is not None
-    assert (len(kept.roots), len(kept.exclude)) == (MAX_ROOTS, MAX_PATTERNS)
+    assert (len(kept.roots), len(kept.exclude)) == (MAX_FILE_ROOTS, MAX_FILE_PATTERNS)
 
 
 def test_a_checkpoint_tells_of_its_files_what_its_record_says() -> None:
