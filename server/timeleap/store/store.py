@@ -38,7 +38,7 @@ from timeleap.storage.owner_lock import Endpoint
 from timeleap.store import creation, listing
 from timeleap.store.approvals_port import StoreApprovals
 from timeleap.store.backing import SessionBacking
-from timeleap.store.companions_port import FindCompanions, StoreCompanions, nothing_kept
+from timeleap.store.companions_port import FindCompanions, nothing_kept
 from timeleap.store.creation import Fork, Traits
 from timeleap.store.home import Home, check_session_id, new_session_id
 from timeleap.store.home_backing import HomeBacking
@@ -66,8 +66,8 @@ class SessionStore:
     """Sessions in one home directory. One object of a session per process, with its openings counted.
 
     `backing` makes what keeps the sessions, `approvals` what keeps their approvals, `endpoint` says
-    how other processes reach this one, whenever a session is opened to be written to, `files` makes what keeps the
-    files of a session's workspace, and `snapshots` gives those of all sessions.
+    how other processes reach this one, whenever a session is opened to be written to, `companion` makes what goes along
+    with the log of one session, and `companions` finds those of all sessions.
 
     Raises:
         StorageFailureError: The home cannot be used.
@@ -90,7 +90,7 @@ class SessionStore:
         self.backing = backing(self.home)
         self.ledger = Ledger(self.home, self.backing.own, self.backing.fetch_all)
         self._approvals = approvals(self.home)
-        self._companions = companions
+        self.companions = companions
         self._openings = Openings(
             self.home,
             durability=durability,
@@ -103,11 +103,6 @@ class SessionStore:
         )
         parts = TrashParts(self.home, self.ledger, self._approvals, companions, self._openings.turn)
         self.trash = Trash(parts, self.backing)
-
-    @property
-    def companions(self) -> StoreCompanions | None:
-        """The companions of all sessions; None where there are none."""
-        return self._companions()
 
     # Opening and closing
 

@@ -147,7 +147,7 @@ def _refused(name: str, text: str, kind: str) -> InvalidInputError:
 
 def _snapshots(service: Service) -> SnapshotStore | None:
     """The snapshots of the store's files, if there are any."""
-    kept: object = service.store.companions
+    kept: object = service.store.companions()
     return kept if isinstance(kept, SnapshotStore) else None
 
 

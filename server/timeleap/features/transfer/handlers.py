@@ -184,7 +184,7 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
 async def _keep_files(service: Service, directory: Path, folders: list[str], call: Call) -> None:
     """Judge the snapshots that came along, and note in the new session which folders they are of. They are taken in when it
     is opened first."""
-    snapshots = service.store.companions
+    snapshots = service.store.companions()
     if not isinstance(snapshots, FilesImport):
         raise FilesUnavailableError("no files are kept here: leave the folders out", reason="notConfigured")
     member = await until_cancelled(

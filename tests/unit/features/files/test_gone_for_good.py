@@ -86,7 +86,7 @@ async def test_snapshots_that_cannot_be_removed_let_the_session_stay_until_the_n
 
 
 def order(world: World, *, everywhere: bool = False) -> RedactionRequest:
-    snapshots = world.store.companions
+    snapshots = world.store.companions()
     assert isinstance(snapshots, SnapshotStore)
     return RedactionRequest(TextMatcher([SECRET.decode()]), "*", snapshots=snapshots, everywhere=everywhere)
 
