@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeGuard, get_args
 
 from msgspec import Struct
@@ -29,7 +30,7 @@ from timeleap.errors import (
 from timeleap.json_value import Json
 from timeleap.message_text import texts
 from timeleap.sessions.documents.companion_forms import FORMS
-from timeleap.sessions.documents.json_files import BAD, Problems, choice, model, text, whole
+from timeleap.sessions.documents.json_files import BAD, Check, Problems, choice, model, text, whole
 from timeleap.sessions.shapes import (
     NOTHING_KEPT,
     Checkpoint,
@@ -38,6 +39,7 @@ from timeleap.sessions.shapes import (
     Retention,
     StepKind,
     Summary,
+    set_members,
     told,
 )
 from timeleap.storage.engine import LogEngine
@@ -172,12 +174,8 @@ def _marks_in(record: bytes, number: int, before: LogState) -> tuple[str, str | 
 
 def kept_at(marks: Mapping[str, Any]) -> Mapping[str, Any]:
     """The state of companions at a checkpoint, by key, as the marks of its record say."""
-    found: Json = {}
-    for form in FORMS.values():
-        kept = form.read_mark(marks[form.mark]) if form.mark in marks else None
-        if kept is not None:
-            found[form.key] = kept
-    return found
+    kept = {form.key: form.read_mark(marks[form.mark]) for form in FORMS.values() if form.mark in marks}
+    return set_members(**kept)
 
 
 def kept_with(members: Mapping[str, Any]) -> Mapping[str, str]:
@@ -289,12 +287,18 @@ def _prompt_of(line: bytes) -> str | None:
 _STEP_MEMBERS: Final = {"kind": choice(*sorted(KINDS)), "timelineId": text(empty=False)}
 
 
+@lru_cache
+def _step_check(keys: tuple[str, ...]) -> Check:
+    """The type of a step, of which companions keep something under these keys."""
+    return model({**_STEP_MEMBERS, **dict.fromkeys(keys, text(empty=False))}, required=("kind",))
+
+
 def _steps(value: Any, where: str, problems: Problems) -> Any:
     """A stack. What lies below a step that cannot be used cannot be gone back to."""
     if not isinstance(value, list):
         return problems.add(where, "is not an array")
     found: list[Any] = []
-    check = model({**_STEP_MEMBERS, **dict.fromkeys(FORMS, text(empty=False))}, required=("kind",))
+    check = _step_check(tuple(FORMS))
     for at, entry in enumerate(value):
         step = check(entry, f"{where}[{at}]", problems)
         bad = step is BAD or (isinstance(entry, dict) and "timelineId" in entry and "timelineId" not in step)

@@ -8,7 +8,7 @@ as it is.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,7 +77,8 @@ def needs_decision(lost: Damage | None, log: Path) -> bool:
         with suppress(OSError):
             there = durable.status(other)
             if old is not None and there is not None and there.identity.inode == old.inode:
-                return first_difference(durable.OpenFile(other), old.store, 0, old.store.count) is not None
+                with closing(durable.OpenFile(other)) as file:
+                    return first_difference(file, old.store, 0, old.store.count) is not None
     return True
 
 
