@@ -178,7 +178,8 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
         engine = session.engine
         await session.catch_its_turn()
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
-        files = await asyncio.to_thread(_damaged_files, session.path)
+        cut = await asyncio.to_thread(StoredLogs(session.path / LOG_NAME).cut_timelines)
+        files = await asyncio.to_thread(file_problems, session.path, cut)
         files += _damage_of_companions(await session.companion.look())
         leftovers = await asyncio.to_thread(leftover_warnings, session.path)
         copies = await asyncio.to_thread(conflict_warnings, session.path)
@@ -210,10 +211,6 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
             **await session.repair(cause=Cause(client=call.client.name)),
             "problems": [_problem(problem) for problem in problems],
         }
-
-
-def _damaged_files(directory: Path) -> list[FileProblem]:
-    return file_problems(directory, StoredLogs(directory / LOG_NAME).cut_timelines())
 
 
 def _damage_of_companions(looked: Json) -> list[FileProblem]:

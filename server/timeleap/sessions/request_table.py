@@ -439,7 +439,7 @@ class RequestTable:
         """The last lines with ids whose batches end at `keep_lines` or behind it."""
         lines: list[int] = []
         for line in self._engine.view.request_lines(limit, made_here):
-            if line < keep_lines and self._end_of_batch(line) < keep_lines:
+            if line < keep_lines and self._records(line).entries[-1].line < keep_lines:
                 break  # all that come now end before it
             lines.append(line)
         return lines
@@ -483,7 +483,3 @@ class RequestTable:
             for line in few:
                 with suppress(CorruptedError):
                     yield line, engine.read(line, line + 1)[0]
-
-    def _end_of_batch(self, line: int) -> int:
-        """The last line of the batch that begins at `line`."""
-        return self._records(line).entries[-1].line

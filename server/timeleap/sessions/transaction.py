@@ -538,7 +538,11 @@ class SessionTransactions:
     def reread(self, *, log_changed: bool = False) -> None:
         """Take over what stands beside the log; and the log, where its owner or a program that takes no lock has written to
         it. Of a session that is only read here, and that another process has deleted, listeners are told that, once."""
-        gone = self._moved_away() if self.others is None else self.others.gone
+        moved = self._services.moved_away
+        if self.others is not None:
+            gone = self.others.gone
+        else:
+            gone = moved is not None and self.access == "readOnly" and moved(self)
         if not self.deleted and gone:
             self.deleted = True
             self.emit(Event("deleted", self.head, cause=cause_elsewhere(self.others)))
@@ -553,10 +557,6 @@ class SessionTransactions:
         self.meta.refresh()
         self.state.load()
         self.emit(*(changes(before, self.state.facts, self.head) if told is None else told))
-
-    def _moved_away(self) -> bool:
-        moved = self._services.moved_away
-        return moved is not None and self.access == "readOnly" and moved(self)
 
     @contextmanager
     def telling_half(self, cause: Cause) -> Iterator[None]:

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -100,7 +101,7 @@ def list_sessions(
     """
     backing.fetch_all()
     seen = filter(request.selects, glances(home, elsewhere))
-    page, following = _page("session", seen, lambda session: session.position, request.cursor, request.limit)
+    page, following = _page("session", seen, attrgetter("position"), request.cursor, request.limit)
     return SessionPage(tuple(read_info(session, session.session_id, backing) for session in page), following)
 
 
@@ -140,7 +141,7 @@ def fork_points(home: Home, session_id: str) -> set[str]:
 
 def glances(home: Home, elsewhere: Mapping[str, Path]) -> list[Glance]:
     """The sessions of the store and those elsewhere, newest change first. Blocking. Raises as `list_sessions`."""
-    return sorted(_glances(home, elsewhere), key=lambda session: session.position, reverse=True)
+    return sorted(_glances(home, elsewhere), key=attrgetter("position"), reverse=True)
 
 
 def _glances(home: Home, elsewhere: Mapping[str, Path]) -> Iterable[Glance]:

@@ -459,11 +459,9 @@ class Repository:
         """How many snapshots all sessions have, without asking git in the usual case."""
         if (self.path / "packed-refs").exists():
             return len(self.snapshots())
-        folders = [self.path / REFS / name for name in list_directory(self.path / REFS)] if self._has_refs() else []
+        refs = self.path / REFS
+        folders = [refs / name for name in list_directory(refs)] if refs.is_dir() else []
         return sum(name.isdecimal() for folder in folders for name in list_directory(folder))
-
-    def _has_refs(self) -> bool:
-        return (self.path / REFS).is_dir()
 
     def find(self, session_uid: str, snapshot_id: str) -> Commit:
         """The snapshot of that id.

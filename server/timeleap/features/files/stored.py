@@ -269,8 +269,10 @@ def forget_session(home: Home, directory: Path) -> bool:
             return True
         uid = Meta(directory, "readOnly").uid
         if uid:
-            # A copy that somebody made of the directory goes on with the snapshots.
-            if not _has_copy(home, directory, uid):
+            # A copy that somebody made of the directory goes on with the snapshots. One that is about to be removed
+            # counts no more, so that the snapshots of the last of several go.
+            copies = [home.sessions / name for name in home.names()] + [path for _, _, path in home.trashed()]
+            if not any(path != directory and Meta(path, "readOnly").uid == uid for path in copies):
                 remove_session(home.path, uid)
             return True
         others = {Meta(path, "readOnly").uid for path in _sessions_of(home)}
@@ -281,13 +283,6 @@ def forget_session(home: Home, directory: Path) -> bool:
         return left <= others
     except (FilesUnavailableError, CorruptedError, GitError):
         return False  # there is no git, or a repository is damaged
-
-
-def _has_copy(home: Home, directory: Path, uid: str) -> bool:
-    """True if another session of the store, or one in its trash, has the uid of the one in a directory. One that is about
-    to be removed counts no more, so that the snapshots of the last of several go."""
-    others = [home.sessions / name for name in home.names()] + [path for _, _, path in home.trashed()]
-    return any(path != directory and Meta(path, "readOnly").uid == uid for path in others)
 
 
 def _sessions_of(home: Home) -> Iterator[Path]:

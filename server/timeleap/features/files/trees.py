@@ -245,8 +245,9 @@ class SessionTrees:
                 raise FilesUnavailableError(f"{uri} is not the URI of a folder here", reason="rootMissing", root=uri)
             with naming(uri):
                 tree = FileTree.open(self._home, folder, uid, config, as_control(control))
-                if self._meta.get(FROM) is not None:
-                    tree.adopt(self._meta.get(FROM))
+                first_of = self._meta.get(FROM)
+                if first_of is not None:
+                    tree.adopt(first_of)
                 yield SessionRoot(uri if len(uris) > 1 else None, tree)
 
     def chosen(self, roots: Sequence[SessionRoot], uri: str | None) -> SessionRoot:
