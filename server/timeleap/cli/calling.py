@@ -112,8 +112,7 @@ def _for_programs(name: str, text: str) -> None:
     """Register a command that programs start: `timeleap.__main__` goes past this to it."""
 
     def run(terminal: Terminal, arguments: Sequence[str]) -> None:
-        home = [] if terminal.home is None else ["--home", str(terminal.home)]
-        raise Exit(program(PROGRAMS[name]).main([*home, *arguments]))
+        raise Exit(program(PROGRAMS[name]).main([*terminal.home_words(), *arguments]))
 
     run.__doc__ = text
     app.members.append(Registered(name, run, raw=True))

@@ -122,7 +122,7 @@ def answer(environ: Mapping[str, str]) -> int:
     found = [*offers(*_typed(shell, environ))]
     if shell == "fish" and environ.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
         return 0 if found else 1  # without any, fish completes files
-    sys.stdout.write("".join(f"{line}\n" for line in _FORMS[shell](found)))
+    sys.stdout.write("".join(f"{line}\n" for line in _lines(shell, found)))
     return 0
 
 
@@ -142,7 +142,8 @@ def offers(words: Sequence[str], last: str) -> Iterator[Offer]:
         if word.startswith("-") and word != "-":
             wanted = _take_option(values, word, left)
         elif isinstance(command, Registered):
-            _take_argument(values, word)
+            with contextlib.suppress(MisuseError):  # the command says so itself
+                values.take_argument(word)
         else:
             command = load(word) if command is None else command.find(word)
             if command is None:
@@ -181,11 +182,6 @@ def _take_option(values: Values, word: str, left: deque[str]) -> Any:
     with contextlib.suppress(MisuseError):  # it may become right yet, and the command says so if it does not
         values.take_option(word, left)
     return None
-
-
-def _take_argument(values: Values, word: str) -> None:
-    with contextlib.suppress(MisuseError):
-        values.take_argument(word)
 
 
 def _options(values: Values, command: Found | None) -> Iterator[Offer]:
@@ -234,38 +230,25 @@ def _split(line: str) -> list[str]:
     return words
 
 
-def _for_bash(found: Sequence[Offer]) -> list[str]:
-    return [value for value, _ in found]
-
-
-def _for_zsh(found: Sequence[Offer]) -> list[str]:
-    entries = [f'"{_zsh(value)}"' + (f':"{_zsh(about)}"' if about else "") for value, about in found]
-    lines = "\n".join(entries)
-    return [f"_arguments '*: :(({lines}))'" if found else "_files"]
+def _lines(shell: str, found: Sequence[Offer]) -> list[str]:
+    """The offers as the script of a shell takes them."""
+    match shell:
+        case "bash":
+            return [value for value, _ in found]
+        case "zsh":
+            entries = [f'"{_zsh(value)}"' + (f':"{_zsh(about)}"' if about else "") for value, about in found]
+            lines = "\n".join(entries)
+            return [f"_arguments '*: :(({lines}))'" if found else "_files"]
+        case "fish":
+            return [f"{value}\t{about}".rstrip() for value, about in found]
+        case _:  # PowerShell
+            return [f"{value}:::{about or ' '}" for value, about in found]
 
 
 def _zsh(text: str) -> str:
     for character, written in (('"', '""'), ("'", "''"), ("$", r"\$"), ("`", r"\`"), (":", r"\\:")):
         text = text.replace(character, written)
     return text
-
-
-def _for_fish(found: Sequence[Offer]) -> list[str]:
-    return [f"{value}\t{about}".rstrip() for value, about in found]
-
-
-def _for_powershell(found: Sequence[Offer]) -> list[str]:
-    return [f"{value}:::{about or ' '}" for value, about in found]
-
-
-_FORMS = {
-    "bash": _for_bash,
-    "zsh": _for_zsh,
-    "fish": _for_fish,
-    "powershell": _for_powershell,
-    "pwsh": _for_powershell,
-}
-"""By shell: the lines that its script takes."""
 
 
 def _own_shell() -> str:

@@ -48,8 +48,9 @@ class Screen:
         self._corners = _CORNERS[self._plain]
 
     def title(self, text: str, under: str) -> None:
-        lines = textwrap.wrap(under, self._width - 6)
-        self._show(*self._boxed(["", *(f" {line}" for line in lines), ""], f" {text} ".center(self._width - 4, "\0")))
+        lines = [f" {line}" for line in textwrap.wrap(under, self._width - 6)]
+        heading = f" {text} ".center(self._width - 4, self._corners[1])
+        self._show(*self._boxed(["", *lines, ""], heading))
 
     def scene(self, name: str) -> None:
         self._scene = name
@@ -112,10 +113,8 @@ class Screen:
     def _boxed(self, lines: Sequence[str | StyledText], title: str, style: str = "") -> Iterator[StyledText]:
         """Lines in a box with a title in its upper edge."""
         corners, across, down = self._corners
-        edge = title.replace("\0", across)
-        yield StyledText(
-            f"{corners[0]}{across}{edge}{across * (self._width - 3 - columns_of(edge))}{corners[1]}", style
-        )
+        rest = across * (self._width - 3 - columns_of(title))
+        yield StyledText(f"{corners[0]}{across}{title}{rest}{corners[1]}", style)
         for line in lines:
             inside = StyledText(line) if isinstance(line, str) else line
             blanks = " " * max(0, self._width - 4 - columns_of(inside.plain))

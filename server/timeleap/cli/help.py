@@ -30,6 +30,7 @@ from timeleap.cli.command_table import DAILY, SECTIONS, TABLE, installed, load
 from timeleap.cli.command_text import documentation, summary_of
 from timeleap.cli.completion import install, show
 from timeleap.cli.installed_parts import PROGRAMS, program
+from timeleap.cli.output import Output
 from timeleap.cli.parameters import Argument, Commands, Option, Registered
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.version import __version__
@@ -267,7 +268,8 @@ def _section(title: str, rows: Rows) -> Iterator[str]:
     if not found:
         return
     yield ""
-    yield _bold(f"{title}:")
+    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    yield f"{title}:" if plain else f"\033[1m{title}:\033[0m"
     widest = max((len(names) for names, about in found if about and len(names) <= _NAMES), default=0)
     for names, about in found:
         lines = textwrap.wrap(about, max(20, _columns() - widest - 4))
@@ -288,14 +290,7 @@ def _paragraph(text: str) -> Iterator[str]:
 
 
 def _columns() -> int:
-    import shutil  # needs compressors, which take longer to load than all of this
-
-    return min(_WIDEST, shutil.get_terminal_size().columns)
-
-
-def _bold(text: str) -> str:
-    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return text if plain else f"\033[1m{text}\033[0m"
+    return min(_WIDEST, Output(sys.stdout).width)
 
 
 def _print(lines: Iterable[str]) -> None:

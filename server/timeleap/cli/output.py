@@ -55,8 +55,7 @@ class Output:
         return text.written(self._prepared, styled=self.is_styled, coloured="NO_COLOR" not in os.environ)
 
     def _prepared(self, text: str) -> str:
-        text = safe(text) if self.is_terminal else _OBEYED.sub("", text)
-        return text.expandtabs(8)
+        return (safe(text) if self.is_terminal else _OBEYED.sub("", text)).expandtabs(8)
 
 
 class Redrawn:
@@ -71,7 +70,7 @@ class Redrawn:
         """Show these lines in the place of those before; as many as the terminal has room for."""
         size = shutil.get_terminal_size()
         fitting = lines[: max(1, size.lines - 1)]
-        written = self._erasing()
+        written = f"\033[{self._lines}A\033[J" if self._lines else ""
         for line in fitting:
             # Made safe before it is cut: a sign without a column takes several when it is escaped.
             text = StyledText(safe(line)) if isinstance(line, str) else line
@@ -82,9 +81,4 @@ class Redrawn:
 
     def erase(self) -> None:
         """Take the lines away."""
-        self._stream.write(self._erasing())
-        self._stream.flush()
-        self._lines = 0
-
-    def _erasing(self) -> str:
-        return f"\033[{self._lines}A\033[J" if self._lines else ""
+        self.show([])

@@ -140,6 +140,10 @@ class Terminal:
         for line in others:
             self.err.write(line)
 
+    def home_words(self) -> list[str]:
+        """The words by which a program that is started for this command gets the home that was named."""
+        return [] if self.home is None else ["--home", str(self.home)]
+
     def records(
         self,
         found: Sequence[Json],

@@ -292,8 +292,7 @@ def hook(terminal: Terminal, arguments: Sequence[str]) -> None:
     the store's directory.
     """
     # `timeleap.__main__` goes there without loading any of this; only other ways in come here.
-    home = [] if terminal.home is None else ["--home", str(terminal.home)]
-    raise Exit(tell_of_event([*home, "hook", *arguments]))
+    raise Exit(tell_of_event([*terminal.home_words(), "hook", *arguments]))
 
 
 app.members.append(Registered("hook", hook, raw=True))
