@@ -22,7 +22,7 @@ OURS = re.compile(r"(?:question|answer|steer|summary) \w+")
 
 
 def heard(request: list[dict[str, Any]], machine: set[str]) -> list[Said]:
-    """What a request of the program says: texts of ours, and of what the program said in the history, calls and results."""
+    """The texts of ours in a request of the program, its calls and results, and texts of its own that are in `machine`."""
     found: list[Said] = []
     for each in request:
         content = each["content"]

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 CREATED = "2026-11-20T10:00:00.000Z"
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+"""One point, as PNG in base64."""
+PICTURE_URL = f"data:image/png;base64,{PICTURE}"
 
 
 class AgentFile:
@@ -36,3 +39,15 @@ class AgentFile:
 
     def line(self, record: Any) -> bytes:
         return json.dumps(record).encode() + b"\n"
+
+    def whole_records(self) -> list[dict[str, Any]]:
+        """The records, without lines that are none."""
+        found = []
+        for line in self.path.read_bytes().splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                found.append(record)
+        return found

@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from tests.support.agent_file import PICTURE
 from tests.support.claude_file import ClaudeFile
 
 Said = tuple[str, str]
@@ -196,7 +197,7 @@ class History:
 
     def _ids_to(self, end: tuple[str | None, int] | None) -> tuple[list[str], int]:
         """The records of the chain up to the end of a turn, where no batch of calls hangs aside of it."""
-        records = {record["uuid"]: record for record in lines_of(self.file) if "uuid" in record}
+        records = {record["uuid"]: record for record in self.file.whole_records() if "uuid" in record}
         found: list[str] = []
         uuid = end[0] if end else None
         while uuid is not None and uuid in records and uuid not in found:
@@ -237,7 +238,7 @@ class History:
     def says_again(self) -> None:
         """An answer that is written once more under its id, with other words: these count, in the first one's place."""
         self.turn()
-        text, before = self._name("answer"), lines_of(self.file)[-1]
+        text, before = self._name("answer"), self.file.whole_records()[-1]
         message = {**before["message"], "content": [{"type": "text", "text": text}]}
         self.file.write({**before, "message": message})
         self.log[-1] = ("assistant", text)
@@ -278,26 +279,9 @@ class History:
         elif kind == 3:
             self.file.write_bytes(b"\0" * 100 + b"\n\n[1]\n")
         else:  # a record that is written a second time
-            written = {record["uuid"]: record for record in lines_of(self.file) if "message" in record}
+            written = {record["uuid"]: record for record in self.file.whole_records() if "message" in record}
             if written:
                 self.file.write(self.random.choice([*written.values()]))
-
-
-PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-"""One point, as PNG."""
-
-
-def lines_of(file: ClaudeFile) -> list[dict[str, Any]]:
-    """The records of a file that are whole."""
-    found = []
-    for line in file.path.read_bytes().splitlines():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            found.append(record)
-    return found
 
 
 def _is_of_call(record: dict[str, Any]) -> bool:

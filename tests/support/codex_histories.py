@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.agent_file import PICTURE_URL
 from tests.support.codex_file import CodexFile, message
 from tests.support.said import said_apart
 
@@ -20,7 +20,6 @@ SUMMARY = (
     "already been done and avoid duplicating work. Here is the summary produced by the other language model, use the "
     "information in this summary to assist with your own analysis:"
 )
-PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 CONTEXT = {"approval_policy": "never", "sandbox_policy": {"type": "danger-full-access"}, "summary": "auto"}
 
 
@@ -136,7 +135,7 @@ class CodexHistory:
         text = self._name("question")
         with self.task():
             self._asks(
-                text, {"type": "input_text", "text": "<image>"}, {"type": "input_image", "image_url": PICTURE},
+                text, {"type": "input_text", "text": "<image>"}, {"type": "input_image", "image_url": PICTURE_URL},
                 {"type": "input_text", "text": "</image>"}, {"type": "input_text", "text": text},
             )  # fmt: skip
             self.answers()
@@ -150,7 +149,7 @@ class CodexHistory:
             self.answers()
 
     def is_told(self) -> None:
-        """What the program says in the person's name before a turn."""
+        """A text of the program before a turn, in the person's name."""
         tag = self.random.choice(["environment_context", "recommended_plugins", "user_shell_command", "heartbeat"])
         text = f"<{tag}>\n{self._name('told')}\n</{tag}>"
         self.file.asks(text)
@@ -264,7 +263,7 @@ def sent(ops: list[Op]) -> list[Said]:
 
 
 def items_of(request: list[dict[str, Any]]) -> list[Said]:
-    """What a request of the program says, in the form of `CodexHistory.log`; its contexts left out."""
+    """Read a request of the program in the form of `CodexHistory.log`, without its contexts."""
     found: list[Said] = []
     for item in request:
         kind = item.get("type")
@@ -287,16 +286,3 @@ def is_ours(text: str) -> bool:
 def said(messages: list[dict[str, Any]]) -> list[Said]:
     """Messages of a log in the form of `CodexHistory.log`."""
     return [each for each in said_apart(messages) if each[0] in ("call", "result") or is_ours(each[1])]
-
-
-def lines_of(file: CodexFile) -> list[dict[str, Any]]:
-    """The records of a file that are whole."""
-    found = []
-    for line in file.path.read_bytes().splitlines():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            found.append(record)
-    return found

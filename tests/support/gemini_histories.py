@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from tests.support.agent_file import PICTURE
 from tests.support.gemini_file import GeminiFile, message
 from tests.support.said import said as pairs_of
 
@@ -98,7 +99,7 @@ class GeminiHistory:
         self._add(message("gemini", text), [("assistant", text)])
 
     def is_told(self) -> None:
-        """What a hook says in the person's name."""
+        """A text of a hook, in the person's name."""
         self._add(message("user", [{"text": f"<hook_context>{self._name('told')}</hook_context>"}]), [])
 
     def is_cancelled(self) -> None:
@@ -160,16 +161,13 @@ class GeminiHistory:
             self.file.write(self.random.choice(self.kept)[0])
 
 
-PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-
-
 def is_ours(text: str) -> bool:
     """True of texts that histories are made of."""
     return text.split(" ")[0] in ("question", "answer")
 
 
 def contents_of(request: list[dict[str, Any]]) -> list[Said]:
-    """What a request of the program says, in the form of `GeminiHistory.log`; a result that it says twice is one."""
+    """Read a request of the program in the form of `GeminiHistory.log`; a result that it repeats counts once."""
     found: list[Said] = []
     for content in request:
         who = "assistant" if content["role"] == "model" else "user"

@@ -6,10 +6,9 @@ import random
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.agent_file import PICTURE_URL
 from tests.support.kimi_code_file import KimiCodeFile
 from tests.support.said import said as pairs_of
-
-PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 class Said(NamedTuple):
@@ -90,7 +89,7 @@ class History:
         text = self._name("question")
         self.first = self.first or text
         prompt = f"msg_{self._number}"
-        picture = {"type": "image_url", "imageUrl": {"url": PICTURE}}
+        picture = {"type": "image_url", "imageUrl": {"url": PICTURE_URL}}
         self.file.said("user", text, {"kind": "user"}, id=prompt, content=[picture, {"type": "text", "text": text}])
         self.log.append(Said("user", text, self.file.lines, anchor=prompt, kept=True))
         self.answers()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from tests.support.agent_file import PICTURE_URL
 from tests.support.kimi_file import KimiFile
 
 Said = tuple[str, str]
-PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 class KimiHistory:
@@ -89,7 +89,7 @@ class KimiHistory:
         text = self._name("question")
         self.first = self.first or text
         self._turns.append((self.file.next_checkpoint, len(self.log)))
-        self.file.asks([{"type": "image_url", "image_url": {"url": PICTURE}}, {"type": "text", "text": text}])
+        self.file.asks([{"type": "image_url", "image_url": {"url": PICTURE_URL}}, {"type": "text", "text": text}])
         self.log.append(("user", text))
         self.answers()
 

@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
     if {"uid", "message_count"} <= found.keys():
         for told in ("summary", "name"):  # they have tests of their own: unit/summaries/test_log_spans
             found.pop(told, None)
-        found["kept"] = {name: found.pop(name) for name in ("files",) if name in found}
+        found["kept"] = {"files": found.pop("files")} if "files" in found else {}
         unset = ("label", "created_at", "preview")
     elif isinstance(found.get("removed"), dict):
         unset = ("timeline_id", "exchange", "checkpoint", "steps")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -74,6 +73,7 @@ class HookedConversation(AskedConversation):
     def __init__(self, agent: HookedAgent, folder: Path) -> None:
         super().__init__(folder, agent.model)
         self.hooked = agent
+        self._asked = 0
         self._undone = 0
         self._before = ""
 
@@ -92,10 +92,11 @@ class HookedConversation(AskedConversation):
     def redo(self) -> Outcome:
         return self._restore(self._before)
 
-    def note_prompts(self, number: int) -> None:
-        """Wait until so many prompts have a snapshot, and note them."""
+    def note_prompt(self) -> None:
+        """Wait until one prompt more has a snapshot, and note it."""
+        self._asked += 1
         end = time.monotonic() + PATIENCE
-        while len(self.prompts) < number and time.monotonic() < end:
+        while len(self.prompts) < self._asked and time.monotonic() < end:
             ran = self.hooked.timeleap("state", self.mirror, "--json")
             if ran.returncode == 0:
                 found = json.loads(ran.stdout)["context"]["checkpoints"]
@@ -147,7 +148,7 @@ class KimiCode(HookedAgent):
         return {**super().environment(), **own}
 
     def journals(self) -> set[Path]:
-        """Those of all its sessions."""
+        """List the journals of all its sessions."""
         return set(self.own.glob("sessions/*/*/agents/main/wire.jsonl"))
 
 
@@ -161,7 +162,6 @@ class _OfKimiCode(HookedConversation):
         super().__init__(agent, folder)
         self._agent = agent
         self._journal: Path | None = None
-        self._numbers = itertools.count(1)
 
     @property
     def mirror(self) -> str:
@@ -180,7 +180,7 @@ class _OfKimiCode(HookedConversation):
             self._journal = next(iter(self._agent.journals() - before), None)
         if ran.returncode or self._journal is None:
             return ran.stderr[-300:]
-        self.note_prompts(next(self._numbers))
+        self.note_prompt()
         return None
 
 
@@ -213,7 +213,6 @@ class _OfOpencode(HookedConversation):
         super().__init__(agent, folder)
         self._theirs = opencode.OwnConversation(agent, folder, session)
         self._session = session
-        self._numbers = itertools.count(1)
 
     @property
     def mirror(self) -> str:
@@ -222,5 +221,5 @@ class _OfOpencode(HookedConversation):
     def ask(self, prompt: str) -> str | None:
         error = self._theirs.ask(prompt)
         if error is None:
-            self.note_prompts(next(self._numbers))
+            self.note_prompt()
         return error

@@ -116,7 +116,7 @@ def test_an_unknown_shell_is_said(option, capsys, monkeypatch):
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_by_the_script(store, tmp_path):
-    """As it was typed: the script is what bash runs at a Tab."""
+    """Run the completion script as bash does at a Tab."""
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "timeleap"

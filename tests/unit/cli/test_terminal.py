@@ -40,6 +40,20 @@ def look(monkeypatch):
     return make
 
 
+@pytest.fixture
+def wide(monkeypatch):
+    """Makes the standard output a terminal that has so many columns."""
+
+    def make(columns):
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", columns)
+        screen = Screen()
+        monkeypatch.setattr(sys, "stdout", screen)
+        return screen
+
+    return make
+
+
 def finish(work, screen, wanted):
     """End `work` when that stands on the screen."""
 
@@ -176,11 +190,8 @@ def test_what_is_redrawn_takes_the_place_of_what_was_there(monkeypatch):
 
 
 @pytest.mark.parametrize("columns", ["80", "104", "200"])
-def test_a_table_cuts_texts_but_neither_its_first_column_nor_numbers(monkeypatch, columns):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", columns)
-    screen = Screen()
-    monkeypatch.setattr(sys, "stdout", screen)
+def test_a_table_cuts_texts_but_neither_its_first_column_nor_numbers(wide, columns):
+    screen = wide(columns)
     name, state = "claude-code-" + "5" * 24, "live in process 123, opened 20 seconds ago"
     Terminal(None, machine=False).table(
         ("session", "tokens", "state", "title"), [(name, 123456, state, "")], ("tokens",)
@@ -193,11 +204,8 @@ def test_a_table_cuts_texts_but_neither_its_first_column_nor_numbers(monkeypatch
     assert max(map(len, (heading.rstrip(), line.rstrip()))) <= int(columns)
 
 
-def test_many_columns_of_texts_cut_no_name(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
-    screen = Screen()
-    monkeypatch.setattr(sys, "stdout", screen)
+def test_many_columns_of_texts_cut_no_name(wide):
+    screen = wide("80")
     name, text = "claude-code-" + "5" * 24, "a text that is long"
     Terminal(None, machine=False).table(("session", "a", "b", "c", "d", "e"), [(name, *[text] * 5)])
     assert name in screen.getvalue()
@@ -211,11 +219,8 @@ def test_many_columns_of_texts_cut_no_name(monkeypatch):
         ("120", ["session", "messages", "tokens", "changed", "title", "program"]),
     ],
 )
-def test_in_a_narrow_terminal_titles_can_be_read(monkeypatch, columns, shown):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", columns)
-    screen = Screen()
-    monkeypatch.setattr(sys, "stdout", screen)
+def test_in_a_narrow_terminal_titles_can_be_read(wide, columns, shown):
+    screen = wide(columns)
     name, title = "claude-code-" + "5" * 24, "Why does the login fail on Windows when nobody is there?"
     Terminal(None, machine=False).table(
         ("session", "messages", "tokens", "changed", "state", "title", "program"),

@@ -38,7 +38,7 @@ def texts(log: Conversation) -> list[Any]:
 
 
 def losses(log: Conversation) -> list[str]:
-    """What was left out of it, in words."""
+    """The losses of a conversation, in words."""
     return [loss.message for loss in log.file.left_out.losses()]
 
 
