@@ -50,14 +50,17 @@ export class Quick {
 
     /** Choose from a list that says `title`. */
     async choose(title: string | RegExp, option: string | RegExp): Promise<void> {
+        await this.saying(title).waitFor({ timeout: WHILE });
+        await patiently(() => this.pick(title, option, MOMENT));
+    }
+
+    /** Choose an option of a list that says `title`, where it is open; the option appears within `patience` milliseconds. */
+    async pick(title: string | RegExp, option: string | RegExp, patience: number): Promise<void> {
         const list = this.saying(title);
-        await list.waitFor({ timeout: WHILE });
-        await patiently(async () => {
-            if (!(await list.isVisible())) return;
-            if (typeof option === "string") await this.input.fill(option, { timeout: MOMENT }); // it may be far down
-            await this.options.filter({ hasText: option }).first().click({ timeout: MOMENT });
-            await list.waitFor({ state: "hidden", timeout: MOMENT });
-        });
+        if (!(await list.isVisible())) return;
+        if (typeof option === "string") await this.input.fill(option, { timeout: MOMENT }); // it may be far down
+        await this.options.filter({ hasText: option }).first().click({ timeout: patience });
+        await list.waitFor({ state: "hidden", timeout: MOMENT });
     }
 
     /** Type into a list that says `title` and looks for what is typed; choose what it finds. */

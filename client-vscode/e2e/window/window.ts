@@ -79,8 +79,9 @@ export class Window {
     async openSession(name: string): Promise<void> {
         await patiently(async () => {
             if ((await this.header.textContent({ timeout: MOMENT }))?.includes(name)) return;
-            await this.run("openSession");
-            await this.quick.choose("Open Session…", name);
+            await this.run("openSession"); // again, too, where the list is that of a server before
+            await this.quick.saying("Open Session…").waitFor({ timeout: WHILE });
+            await this.quick.pick("Open Session…", name, WHILE);
             await expect(this.header).toContainText(name, { timeout: WHILE });
         });
     }
