@@ -37,7 +37,7 @@ async function createCheckpoint(session: Session): Promise<void> {
   }
 }
 
-/** What Restore does on a row; undefined: on the selected one, else on one that is chosen. */
+/** Restore to a row; undefined: to the selected one, else to one that is chosen. */
 export async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promise<void> {
   const given = node ?? bench.views.checkpoints.selection[0];
   if (given instanceof TreeNode && given.restore) {

@@ -28,13 +28,13 @@ function isSpan(item: Item): item is Span {
   return typeof item !== "number" && "checkpoint" in item;
 }
 
-/** What the rows of a log have in common. */
+/** The facts that all rows of a log share. */
 interface Common {
   readonly place: Place;
-  /** Of their ids. */
+  /** The beginning of their ids. */
   readonly prefix: string;
   readonly setting: Setting;
-  /** What tells each from those around it, by the ids of checkpoints. */
+  /** Words that tell each row from its neighbours, by the ids of checkpoints. */
   readonly labels: ReadonlyMap<string, string>;
 }
 

@@ -16,7 +16,7 @@ import type { Contributions } from "./parts.js";
 /** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
 const REDRAW = 60_000;
 
-/** What stands above the rows. VS Code's types do not say that it may be taken away by `undefined`. */
+/** The texts above the rows. VS Code's types do not say that it may be taken away by `undefined`. */
 interface Headed {
   message?: string | undefined;
   title?: string;
@@ -35,7 +35,7 @@ function head(view: Headed, wanted: Headed): void {
 export class Views extends Disposables {
   readonly checkpoints: vscode.TreeView<TreeNode>;
   readonly tree: CheckpointsTree;
-  /** What features add. */
+  /** Lines, rows and parts of features. */
   readonly added: Contributions = { lines: [], rows: [], parts: [] };
   private readonly keys = new ContextKeys();
   private followed: Session | undefined;

@@ -72,7 +72,7 @@ function losses(scorecard: Scorecard): SheetBlock[] {
   });
 }
 
-/** Those that the summary had lost were put behind it. */
+/** The pins that the summary had lost, which were put behind it. */
 function pinned(count: number, added: readonly string[]): SheetBlock {
   return { kind: "list", title: `${vscode.l10n.t("Pinned texts")}: ${exact(count)}`, items: [...added.map((one) => oneLine(one, 300))] };
 }

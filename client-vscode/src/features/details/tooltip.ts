@@ -65,7 +65,7 @@ function filesInTooltip({ files: saved }: Span["checkpoint"]): string[] {
   return [vscode.l10n.t("files saved"), ...(skipped === 0 ? [] : [vscode.l10n.t("{0} left out", files(skipped))])];
 }
 
-/** As text in Markdown. */
+/** Escape a text for a cell of a Markdown table. */
 function cell(text: string): string {
   return oneLine(text, 200).replace(/[\\`*_{}[\]()#+\-.!|<>~&]/gu, "\\$&");
 }

@@ -45,7 +45,7 @@ async function openFileChange(bench: Workbench, node: unknown): Promise<void> {
   await vscode.commands.executeCommand("vscode.diff", left, right, `${title}: ${kindName(change.kind)}`, { preview: true, preserveFocus: true });
 }
 
-/** Of a file as it was, beside what it is on the disk. */
+/** The title of a diff between a file as it was and as it is on the disk. */
 function untilNow(name: string): string {
   return `${name} ↔ ${vscode.l10n.t("Present")}`;
 }

@@ -16,7 +16,7 @@ export function withDetail(sentence: string, message: string, rest = ""): string
   return isEnglish() ? sentences(`${sentence.replace(/\.$/u, "")}: ${whole}`, rest) : sentences(`${sentence}（${message}）`, rest);
 }
 
-/** What the server says, which is enough in English; in another language with a sentence of ours before it. */
+/** The server's words, which are enough in English; in another language behind a sentence of ours. */
 export function translated(sentence: string, message: string): string {
   return isEnglish() ? message : withDetail(sentence, message);
 }

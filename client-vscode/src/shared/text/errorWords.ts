@@ -84,7 +84,7 @@ function wordsForKind(kind: string, message: string): Words {
   }
 }
 
-/** What the server's sentence comes to. */
+/** The server's sentence in the editor's language, as far as its kind says it. */
 function refusal(kind: string): string {
   switch (kind) {
     case "sessionNotFound":

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { ContextDidChange } from "timeleap-client";
 import { titleOf } from "./titles.js";
 
-/** What a step each way makes of the conversation: "Undo → 12 messages". */
+/** The conversation after a step, in words: "Undo → 12 messages". */
 export function stepInWords(undoing: boolean, then: string): string {
   return `${titleOf(undoing ? "undo" : "redo")} → ${then}`;
 }

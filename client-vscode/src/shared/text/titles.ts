@@ -1,4 +1,4 @@
-/** What the manifest calls things, in the editor's language: a button is called as its command is. */
+/** Titles from the manifest, in the editor's language: a button is called as its command is. */
 
 import * as vscode from "vscode";
 
@@ -20,12 +20,12 @@ export function titleOf(name: string): string {
   return contributes().commands?.find(({ command }) => command === `timeleap.${name}`)?.title ?? name;
 }
 
-/** The same without the dots that stand for a question, where there is none to come. */
+/** The title of the command `timeleap.<name>` without the dots that stand for a question, where there is none to come. */
 export function verbOf(name: string): string {
   return titleOf(name).replace(/…$/u, "");
 }
 
-/** What the tool of language models `timeleap_<name>` is called. */
+/** The title of the tool of language models `timeleap_<name>`. */
 export function toolName(name: string): string {
   return contributes().languageModelTools?.find((tool) => tool.name === `timeleap_${name}`)?.displayName ?? name;
 }
