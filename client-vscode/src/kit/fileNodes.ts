@@ -95,7 +95,7 @@ export class ChangedFilesNode extends TreeNode {
   /** As far as they are loaded, else as far as it is known; "": not at all. */
   private count(): string {
     const { size, hasMore } = this.pages;
-    const count = hasMore ? (this.known ?? size) : size;
+    const count = hasMore ? (this.known ?? size) : (size ?? this.known);
     return count === undefined ? "" : exact(count) + (hasMore && this.known === undefined ? "+" : "");
   }
 }

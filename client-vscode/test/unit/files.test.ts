@@ -143,6 +143,20 @@ test("many files come page by page", async () => {
   tree.dispose();
 });
 
+test("a list that is whole has no row for more of it where files change while it is on its way", async () => {
+  const changing = (): object => {
+    session.filesChanged(); // the notification comes with the answer, in one piece
+    return { changes: CHANGES };
+  };
+  const { session } = sessionOf({ ...LISTED, "files/diff": changing });
+  const { tree, rows } = treeOf(session);
+  const [changed] = await rows((await rows())[0]!.node);
+  const files = await rows(changed!.node);
+  expect(files.map(({ item }) => item.contextValue)).toEqual(CHANGES.map(({ kind }) => `file.${kind}`));
+  tree.dispose();
+  session.dispose();
+});
+
 test("what is on the disk is asked for again after files were put back or saved, what snapshots say is not", async () => {
   const { asked, session } = sessionOf({ ...LISTED, "files/diff": () => ({ changes: [] }) });
   for (let round = 0; round < 2; round += 1) {

@@ -112,6 +112,22 @@ test("after a reset as many pages are there as before, and as many messages as a
   expect(server.asked.every(({ params }) => (params["limit"] as number) <= PAGE)).toBe(true);
 });
 
+test("whether there is more is what the list said that is in hand, also once it is no longer true", async () => {
+  const server = new Server(PAGE);
+  const log = logOf(server);
+  const spans = await log.spans();
+  log.reset();
+  expect(log.hasMore).toBe(false);
+  server.count = PAGE + 1;
+  expect(await log.spans()).toHaveLength(spans.length);
+  expect(log.hasMore).toBe(true);
+  log.reset();
+  expect(log.hasMore).toBe(true);
+  server.count = 1;
+  expect(await log.spans()).toHaveLength(1);
+  expect(log.hasMore).toBe(false);
+});
+
 test("a reset while messages are on their way does not keep them", async () => {
   const server = new Server(5);
   const log = logOf(server);

@@ -11,10 +11,10 @@ export class Pages<T> {
   /** How many pages have been asked for; after a reset they are asked for again. */
   private wanted = 1;
   private cursor: string | undefined;
-  private complete = false;
   private loading: Promise<void> | undefined;
   /** Changes when what was read is no longer true. */
   private epoch = 0;
+  private whole = false;
 
   constructor(private readonly ask: (cursor: string | undefined) => Promise<Page<T>>) {}
 
@@ -23,14 +23,15 @@ export class Pages<T> {
     return this.count === 0 ? undefined : this.loaded.length;
   }
 
+  /** As of the page that was read last: a reset changes nothing about the list that somebody has in hand. */
   get hasMore(): boolean {
-    return !this.complete;
+    return !this.whole;
   }
 
   /** What is loaded; the first page is loaded if nothing is, and after a reset as many pages as before. */
   async list(): Promise<readonly T[]> {
     // A reset while a page was on its way leaves nothing loaded; then it is asked for again.
-    while ((this.count < this.wanted || this.loaded.length === 0) && !this.complete) {
+    while (this.count === 0 || (!this.whole && (this.count < this.wanted || this.loaded.length === 0))) {
       await this.next();
     }
     return this.loaded;
@@ -47,7 +48,6 @@ export class Pages<T> {
     this.loaded = [];
     this.count = 0;
     this.cursor = undefined;
-    this.complete = false;
     this.loading = undefined;
   }
 
@@ -63,7 +63,7 @@ export class Pages<T> {
   }
 
   private async load(): Promise<void> {
-    if (this.complete) {
+    if (this.count > 0 && this.whole) {
       return;
     }
     const { epoch } = this;
@@ -72,7 +72,7 @@ export class Pages<T> {
       this.loaded.push(...page.entries);
       this.count += 1;
       this.cursor = page.nextCursor;
-      this.complete = page.nextCursor === undefined;
+      this.whole = page.nextCursor === undefined;
     }
   }
 }
