@@ -203,11 +203,23 @@ clean-coverage:
 examples: setup $(TYPESCRIPT)/dist/.built  ## Run the examples and everything the README shows
 	$(PYTEST) tests/wire/test_examples.py tests/architecture/test_readme.py
 
-# The page is written of all its cases alone.
+# The page about undo is written of all its cases alone, that about reliability of a run with all tests in it.
 .PHONY: torture
-torture: setup $(AGENTS)/.installed $(AGENTS)/node_modules/.installed  ## The long programmes, hours: faults, crash states, soak; undo of files beside other agents, into docs/undo-torture.md (SHARE=0.05 for that share of all)
-	@TIMELEAP_TORTURE_SHARE=$(SHARE) $(PYTEST) -m torture --timeout=3600 $(if $(filter tests,$(TESTS)),$(call MARKED,torture),$(TESTS)); failed=$$?; \
-	$(if $(SHARE),,$(RUN) -m tests.torture.page;) exit $$failed
+torture: setup $(AGENTS)/.installed $(AGENTS)/node_modules/.installed  ## The long programmes, hours: seeded faults, crash states, soak, undo of files beside other agents; writes docs/reliability.md and docs/undo-torture.md (SHARE=0.05 for that share of all)
+	@rm -f $(FIGURES); mkdir -p $(dir $(FIGURES)); export TIMELEAP_TORTURE_SHARE=$(SHARE) TIMELEAP_FIGURES=$(FIGURES); failed=0; \
+	$(PYTEST) -m torture --timeout=3600 $(if $(filter tests,$(TESTS)),$(call MARKED,torture),$(TESTS)) || failed=1; \
+	$(if $(filter tests,$(TESTS)),$(TELL_FIGURES)) \
+	$(if $(SHARE),,$(RUN) -m tests.torture.page || failed=1;) exit $$failed
+
+# What was counted, and the long tests that count beside the long programmes.
+FIGURES := $(CURDIR)/.cache/figures.jsonl
+COUNTING := tests/crash $(addprefix tests/wire/,test_failover.py test_linearizability.py test_hostile.py) \
+  $(addprefix tests/property/,test_small_files.py test_storage_scan.py)
+define TELL_FIGURES
+$(PYTEST) -p tests.torture.told -m "not (torture or in_pairs)" --timeout=1800 $(COUNTING) || failed=1; \
+$(RUN) -m pytest -p tests.torture.told --numprocesses 2 -m in_pairs tests/wire/test_failover.py || failed=1; \
+$(RUN) -m tests.torture.reliability $(or $(SHARE),1) || failed=1;
+endef
 
 .PHONY: bench
 bench: setup $(PEERS)/.installed $(AGENTS)/.installed  ## Measure every row of benchmarks/rows.py beside its peer; writes docs/performance.md (BENCH=... for some of it)

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from tests.architecture.sources import BESIDE, CLIENT, PROTOCOL, ROOT, imports, modules, project_files, server_modules
 
+from timeleap.cli.command_table import TABLE
+from timeleap.cli.parameters import Commands
+
 DOCUMENTS = [file for file in project_files() if file.suffix == ".md"]
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
@@ -34,6 +37,27 @@ def test_contributing_names_files_that_exist() -> None:
     )
     assert len(named) >= 5
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+FENCED = re.compile(r"^```(?:bash|sh)\n(.*?)^```|^    (timeleap .*)$", re.MULTILINE | re.DOTALL)
+GROUPS = ("agents", "config", "dmail", "files", "store", "subagents", "trash")
+NAMED = re.compile(r"(?:^|[|;&(`]\s*|\bsudo )timeleap ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)", re.MULTILINE)
+
+
+def test_commands_exist() -> None:
+    """Each `timeleap COMMAND` in a block or between backquotes is one; of a group its second word is one, too."""
+    groups = {name: entry.load() for name, entry in TABLE.items() if name in GROUPS}
+    missing = []
+    for document in DOCUMENTS:
+        text = document.read_text("utf-8")
+        code = [block or line for block, line in FENCED.findall(text)]
+        code += re.findall(r"`timeleap [^`\n]+`", FENCED.sub("", text))
+        for words in map(str.split, NAMED.findall("\n".join(code))):
+            group = groups.get(words[0])
+            known = {each.name for each in group.members} if isinstance(group, Commands) else set(words[1:])
+            if words[0] not in {*TABLE, "help"} or not known.issuperset(words[1:]):
+                missing.append(f"{document.relative_to(ROOT)}: timeleap {' '.join(words)}")
+    assert missing == []
 
 
 def test_every_make_target_for_people_is_in_the_help() -> None:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from msgspec import to_builtins as asdict
 from tests.crash.storage.faults import CHANGING, faults
+from tests.support import figures
 from tests.support.leftovers import holders
 from tests.support.plain_shapes import PLAIN
 from tests.support.session_model import Model, RefusedError, written
@@ -128,6 +129,7 @@ class EngineMachine(RuleBasedStateMachine):
         return self.loop.run_until_complete(work)
 
     def teardown(self) -> None:
+        figures.count(histories=1)
         self.run(self.session.aclose())
         self.loop.close()
         shutil.rmtree(self.folder)
@@ -460,6 +462,7 @@ class StoreMachine(EngineMachine):
         return self.folder / "home" / "sessions" / "s"
 
     def teardown(self) -> None:
+        figures.count(histories=1)
         self.run(self.store.aclose())
         self.loop.close()
         shutil.rmtree(self.folder)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support import figures
 from tests.support.server import Launch, Server
 from tests.support.session import Session
 
@@ -126,6 +127,7 @@ class Fuzzed:
 
     def drive(self, session_id: str) -> None:
         """All that a session can be asked for, closed and open."""
+        figures.count(hostile_inputs=1)
         one = {"sessionId": session_id}
         for method in ("session/verify", "session/storage", "session/listAudit"):
             self.ask(method, **one)

@@ -10,6 +10,7 @@ from zlib import crc32
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support import figures
 from tests.support.memory_engine import MemoryFile
 from tests.unit.storage.logs import always, said, say
 
@@ -171,6 +172,7 @@ async def test_no_flipped_bit_is_accepted_in_silence(
             engine = await JsonlEngine.open(log)
             reported = [*engine.recovery.warnings, *engine.recovery.quarantined]
             reported += await engine.validate()  # type: ignore[arg-type]
+            figures.count(hostile_inputs=1)
             assert reported, f"bit {bit} was flipped and nothing said"
             strange = [
                 row.body for row in engine.rows(0, 99) if row.kind == RecordKind.MESSAGE and row.body not in history
@@ -203,6 +205,7 @@ async def test_no_flipped_bit_of_an_index_changes_what_is_seen(tmp_path: Path) -
             flipped[bit // 8] ^= 1 << bit % 8
             index.write_bytes(flipped)
             engine = await JsonlEngine.open(log, access="read")
+            figures.count(hostile_inputs=1)
             assert engine.state == state
             assert engine.read(0, 99) == history
             await engine.aclose()
@@ -236,6 +239,7 @@ async def test_a_flipped_bit_costs_the_line_it_is_in_and_no_other(
             (log.parent / ".context.jsonl.idx").write_bytes(index)
             for path in log.parent.glob("*.quarantine-*"):
                 path.unlink()
+            figures.count(hostile_inputs=2)
             assert await messages(log, bytes(flipped)) == others(lines, hit), f"bit {bit}"
             second = (hit + 1) % len(lines)
             at = sum(len(line) for line in lines[:second]) + 20

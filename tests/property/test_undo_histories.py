@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 from tests.crash.storage.faults import CHANGING, faults
+from tests.support import figures
 from tests.support.plain_shapes import PLAIN
 from tests.support.session_seen import guard_of
 from tests.support.torture import share
@@ -423,6 +424,7 @@ CHOICES: dict[Callable[[History], Awaitable[None]], int] = {
 def play(number: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="undo-histories-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     history = History(number, folder)
+    figures.count(histories=1)
     try:
         asyncio.run(history.run())
     except BaseException as error:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support import forked, schema
+from tests.support import figures, forked, schema
 from tests.support.forked import Running
 from tests.support.framing import Decoder, Framing, dumps, frame, loads
 
@@ -190,6 +190,7 @@ class Server:
         self.framing: Framing = launch.framing
         self.hello: Message = {}
         self._successors: list[Server] = []
+        self._disposed = False
         self.received: list[Message] = []
         self.raw: list[bytes] = []
         self.times: list[float] = []
@@ -353,6 +354,9 @@ class Server:
             other.dispose()
         if self.process.poll() is None:
             self.kill()
+        elif self.process.wait() == -signal.SIGKILL and not self._disposed:
+            figures.count(kills=1)
+        self._disposed = True
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 if stream is self.process.stdout and self._reader.ident is not None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.support import figures
 from tests.support.linearizable import READS, SUMMARY, Operation, unexplained_session
 from tests.support.server import PATIENCE, Message, Pending
 from tests.support.session import Session, user
@@ -104,6 +105,7 @@ class Load:
 
     def unexplained(self) -> str:
         """Why no single session can have answered like that; empty if one can."""
+        figures.count(linearizability_runs=1, linearizability_requests=len(self.history))
         return unexplained_session(self.history)
 
 

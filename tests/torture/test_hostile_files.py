@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.support import figures
 from tests.support.torture import share
 from tests.support.workspace import tree_of
 from tests.unit.features.files.conftest import go_back
@@ -80,6 +81,7 @@ def test_trees_come_back_whatever_stands_in_the_way(tmp_path: Path, seed: int) -
             (root / "a").unlink(missing_ok=True) if not (root / "a").is_dir() else shutil.rmtree(root / "a")
             os.link(outside / "theirs", root / "a")
         before, target = tree_of(root), chance.choice([*known])
+        figures.count(hostile_inputs=1)
         restored = go_back(FileTree.open(home, root, "s", FilesConfig()), target)
         assert tree_of(root) == known[target]
         if chance.random() < 0.5:

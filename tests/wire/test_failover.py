@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from tests.support import figures
 from tests.support.machines import Serve
 from tests.support.postgresql import Cluster, replicated_cluster
 from tests.support.session import Session
@@ -30,6 +31,7 @@ def take_over(primary: Cluster, standby: Cluster, how: signal.Signals, rng: rand
     primary.signal(how)
     time.sleep(rng.uniform(0, 1.5))  # operators, and programs that watch, take their time
     standby.promote()
+    figures.count(failovers=1)
 
 
 def fail_over(serve: Serve, how: signal.Signals, seed: int, mix: dict[str, int]) -> tuple[Load, float]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.support import figures
 from tests.support.fixtures import StartServer
 from tests.support.framing import Framing, dumps
 from tests.support.matching import containing
@@ -26,6 +27,7 @@ def _integers_of_any_length() -> Iterator[None]:
 
 def request(body: str | bytes, server: Server, id: str) -> Any:
     """Send a frame with this body and return the reply to `id`, or the `id: null` one."""
+    figures.count(hostile_inputs=1)
     before = len(server.received)
     server.send_body(body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass"))
     return server.wait_for(lambda m: "method" not in m and m["id"] in (id, None), since=before)
@@ -251,6 +253,7 @@ def test_a_storm_of_garbage_loses_nothing(start: StartServer, framing: Framing) 
     for number in range(300):
         server.send_body(bodies[number % len(bodies)])
         appended.append(session.start("context/appendMessage", message=user(str(number))))
+    figures.count(hostile_inputs=300)
     assert [pending.result()["firstIndex"] for pending in appended] == list(range(300))
     assert sum(1 for m in server.received[before:] if "id" in m and m["id"] is None) == 300
     assert session.texts() == [str(number) for number in range(300)]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support import figures
 from tests.support.mostly_long import mostly_long
 from tests.unit.features.files.test_restore import changed_by_an_agent, lived_in
 from tests.unit.features.files.whole_tree import whole_tree
@@ -104,6 +105,7 @@ def killed(work: Callable[[], object], armed: str) -> None:
             os._exit(3)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"{armed} was not passed"
+    figures.count(kills=1)
 
 
 @pytest.mark.parametrize("point", sorted(SNAPSHOT))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.crash.storage.system import stand_in_for_os
+from tests.support import figures
 
 CHANGING = (
     "open", "write", "pwrite", "copy_file_range", "ftruncate", "fdatasync", "fsync", "replace", "link", "unlink",
@@ -82,3 +83,4 @@ def faults(
         faulty = FaultyOs(code, first, onwards=onwards, calls=calls, short=short)
         stand_in_for_os(patch, faulty)
         yield faulty
+        figures.count(failed_calls=len(faulty.failed))

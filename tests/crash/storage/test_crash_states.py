@@ -13,6 +13,7 @@ from tests.crash.storage.checker import complaints
 from tests.crash.storage.recorder import Recording, recording
 from tests.crash.storage.states import State, crash_states
 from tests.crash.storage.workloads import LONG, PAIRS, SINGLES, TRIPLES, Expected, prepare, run, run_group
+from tests.support import figures
 from tests.support.torture import some
 
 from timeleap.storage import durable
@@ -57,14 +58,16 @@ async def check_recoveries(folder: Path, recorded: Recording, states: list[State
 async def check(folder: Path, recorded: Recording, states: Iterable[State], expected: Expected) -> list[str]:
     """Check some states."""
     found: list[str] = []
-    for number, state in enumerate(states):
+    bad = number = 0
+    for number, state in enumerate(states, 1):
         place = folder / f"state{number}"
         place.mkdir()
         state.materialise(place, recorded)
-        found += [
-            f"{_title(state, recorded)}: {text}" for text in await complaints(place / "context.jsonl", state, expected)
-        ]
+        wrong = await complaints(place / "context.jsonl", state, expected)
+        found += [f"{_title(state, recorded)}: {text}" for text in wrong]
+        bad += bool(wrong)
         shutil.rmtree(place)
+    figures.count(crash_states=number, bad_crash_states=bad)
     return found
 
 

@@ -12,6 +12,7 @@ from tests.crash.storage.checker import complaints
 from tests.crash.storage.recorder import Recorder
 from tests.crash.storage.states import State
 from tests.crash.storage.workloads import prepare, run
+from tests.support import figures
 from tests.support.forked import run_program
 from tests.support.mostly_long import mostly_long
 
@@ -39,6 +40,7 @@ def killed(log: Path, armed: str, names: tuple[str, ...] = WORK) -> list[str]:
     """Work in a child until it dies; what it said."""
     ended = run_program(CHILD, str(log), *names, timeout=180, TIMELEAP_FAILPOINTS=armed)
     assert ended.code == -signal.SIGKILL, f"{armed} was not passed: {ended.out}{ended.err}"
+    figures.count(kills=1)
     return ended.out.split()
 
 

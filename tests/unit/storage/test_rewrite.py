@@ -483,10 +483,20 @@ async def test_a_step_cut_in_two_is_finished_or_undone(log: Path, new_log_is_the
 
 @pytest.mark.parametrize(
     "record",
-    [b"", b"[]", b"{", b'{"timeline":5,"new":null}', b'{"timeline":"../x","new":"/etc/passwd"}', b'{"new":"a/b"}'],
+    [
+        *(b"", b"[]", b"{", b'{"timeline":5,"new":null}', b'{"timeline":"../x","new":"ABOVE/x"}', b'{"new":"a/b"}'),
+        *(
+            b'{"new":"../x"}',
+            b'{"timeline":"x","new":"notes"}',
+            b'{"timeline":"notes"}',
+            b'{"new":".context.jsonl.idx"}',
+        ),
+    ],
 )
 async def test_a_damaged_intent_touches_nothing(log: Path, record: bytes) -> None:
+    record = record.replace(b"ABOVE", bytes(log.parent.parent))
     log.write_bytes(line("a"))
+    (log.parent / "notes").write_text("somebody's")
     (log.parent.parent / "x").write_text("x")
     intents.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
@@ -497,6 +507,8 @@ async def test_a_damaged_intent_touches_nothing(log: Path, record: bytes) -> Non
     intents.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == b""
+    assert (log.parent / "notes").read_text() == "somebody's"
+    assert (log.parent.parent / "x").read_text() == "x"
 
 
 # Forks
