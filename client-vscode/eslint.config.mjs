@@ -8,6 +8,8 @@ export default tseslint.config(
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {
       "no-console": "error",
+      // What is named to be left out of the rest.
+      "@typescript-eslint/no-unused-vars": ["error", { ignoreRestSiblings: true }],
       // Numbers in templates are what they look like.
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
       // Arrow functions that only call something read better in one line.

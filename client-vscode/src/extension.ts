@@ -8,6 +8,7 @@ import { agents } from "./features/agents/index.js";
 import { approvals } from "./features/approvals/index.js";
 import { branches } from "./features/branches/index.js";
 import { chat } from "./features/chat/index.js";
+import { checkpoints } from "./features/checkpoints/index.js";
 import { compact } from "./features/compact/index.js";
 import { details } from "./features/details/index.js";
 import { dmail } from "./features/dmail/index.js";
@@ -23,7 +24,7 @@ import { transfer } from "./features/transfer/index.js";
 import { promptsOf } from "./kit/prompts.js";
 
 /** Documents come first: others show texts with them. Rows that wait for a person stand in this order. */
-const FEATURES: readonly Feature[] = [agents, sessions, approvals, dmail, details, messages, branches, page, compact, search, files, transfer, pins, status, chat, mcp];
+const FEATURES: readonly Feature[] = [agents, checkpoints, sessions, approvals, dmail, details, messages, branches, page, compact, search, files, transfer, pins, status, chat, mcp];
 
 /** Of this window; `deactivate` gets no argument. */
 let core: Core | undefined;

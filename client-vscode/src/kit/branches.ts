@@ -71,7 +71,7 @@ export class TimelineNode extends TreeNode {
   }
 
   override children(): Promise<TreeNode[]> {
-    return checkpointRows(this, this.session, timelinesOf(this.session).log(this.timeline), this.setting, { from: this.branch?.common ?? 0 });
+    return checkpointRows(this, this.session, timelinesOf(this.session).log(this.timeline), this.setting, this.branch?.common);
   }
 }
 

@@ -3,10 +3,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ROOT, stringsOfSources } from "../support/strings.js";
 
-/**
- * Lines of the core. Goes down only, to 2 500: the rest is plain code that can be plainer.
- */
-const CEILING = 2660;
+/** Lines of the core, which can be read alone. Goes down only. */
+const CEILING = 2500;
 /** Lines below the ceiling from which on it has to be lowered. */
 const SLACK = 60;
 

@@ -3,6 +3,7 @@ import type { Memento } from "vscode";
 import { TimeleapError, type Reconnected, type SessionState } from "timeleap-client";
 import type { Sidecar } from "../../src/core/server/sidecar.js";
 import { Sessions } from "../../src/core/sessions/sessions.js";
+import { newestOfWorkspace } from "../../src/features/sessions/newest.js";
 import { EventEmitter, Uri, workspace } from "../support/vscode.js";
 
 /** A server that takes its time to open a session. */
@@ -22,7 +23,11 @@ class Slow {
   }
 }
 
-const sessionsOf = (server: Slow): Sessions => new Sessions(server as unknown as Sidecar, { get: () => undefined, update: () => Promise.resolve() } as unknown as Memento);
+function sessionsOf(server: Slow): Sessions {
+  const sessions = new Sessions(server as unknown as Sidecar, { get: () => undefined, update: () => Promise.resolve() } as unknown as Memento);
+  sessions.suggest = () => newestOfWorkspace(sessions);
+  return sessions;
+}
 
 test("a session that is asked for again while it is being opened is opened once", async () => {
   workspace.isTrusted = true;
@@ -55,11 +60,11 @@ test.each([[[{ sessionId: "found", updatedAt: "2026", path: "/store/sessions/fou
     workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
     const server = new Slow();
     const sessions = sessionsOf(server);
-    const first = sessions.openFirst(true);
+    const first = sessions.openFirst();
     sessions.show(undefined); // such as a session that was made and closed meanwhile
     server.answer({ sessions: listed } as never);
     await first;
-    await sessions.openFirst(true);
+    await sessions.openFirst();
     expect(server.asked).toBe(1); // for the list, and nothing after it
     expect(sessions.shown).toBeUndefined();
   },
@@ -76,7 +81,7 @@ test("deleting a session that is not open leaves what is remembered to be shown,
   sessions.forget("another");
   expect(shown).not.toHaveBeenCalled();
   expect(update).not.toHaveBeenCalled();
-  const first = sessions.openFirst(true);
+  const first = sessions.openFirst();
   server.answer({ sessionId: "last" });
   await first;
   expect(sessions.shown?.id).toBe("last");
@@ -87,7 +92,7 @@ test("what a person closed while the first session was being opened stays closed
   workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
   const server = new Slow();
   const sessions = sessionsOf(server);
-  const first = sessions.openFirst(true);
+  const first = sessions.openFirst();
   server.answer({ sessions: [{ sessionId: "found", updatedAt: "2026", path: "/store/sessions/found" }] } as never);
   await vi.waitFor(() => expect(server.asked).toBe(2)); // it is being opened
   sessions.show(undefined);
@@ -102,11 +107,11 @@ test("a database that cannot be reached is said to be, and looked at again when 
   workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
   const server = new Slow();
   const sessions = sessionsOf(server);
-  const first = sessions.openFirst(true);
+  const first = sessions.openFirst();
   server.refuse(new TimeleapError("no server answers", 4005, { kind: "storageFailure", retryable: true, store: "postgresql", reason: "unreachable" }));
   await first;
   expect(sessions.problem).toMatchObject({ kind: "databaseRefused", message: expect.stringContaining("The database that the sessions are in cannot be used: no server answers.") as string });
-  const again = sessions.tryAgain(sessions.problem!, true);
+  const again = sessions.tryAgain(sessions.problem!);
   server.answer({ sessions: [] } as Partial<SessionState>);
   await again;
   expect(sessions.problem).toBeUndefined();

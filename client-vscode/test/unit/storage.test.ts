@@ -5,6 +5,7 @@ import { wordsFor } from "../../src/core/commands/report.js";
 import { writableSession } from "../../src/core/commands/targets.js";
 import { startFailure } from "../../src/core/server/failure.js";
 import { storageTroubleOf } from "../../src/shared/text/storageTrouble.js";
+import { lookAgain, newestOfWorkspace } from "../../src/features/sessions/newest.js";
 import { Sessions } from "../../src/core/sessions/sessions.js";
 import { TroubleNode } from "../../src/core/tree/node.js";
 import { viewMessage } from "../../src/features/status/viewMessage.js";
@@ -142,9 +143,9 @@ test("a session whose database goes away is said to be unreachable, and is writt
   away = true;
   wire.connected.fire({ refused: [{ sessionId: "chat", error: unreachable() }] });
   await expect.poll(() => sessions.problem).toMatchObject({ kind: "databaseRefused", how: { sessionId: "chat", create: false } });
-  await expect(sessions.tryAgain(sessions.problem!, true)).rejects.toThrow("no server answers");
+  await expect(sessions.tryAgain(sessions.problem!)).rejects.toThrow("no server answers");
   away = false;
-  await sessions.tryAgain(sessions.problem!, true);
+  await sessions.tryAgain(sessions.problem!);
   expect(sessions.problem).toBeUndefined();
   expect(sessions.shown).toMatchObject({ id: "chat", writable: true });
 });
@@ -165,6 +166,8 @@ describe("where no session is shown", () => {
     const { onDidConnect, onNotification } = wire;
     const database = { onDidConnect, onNotification, request: answered, state: { kind: "ready" }, onDidChangeState: new EventEmitter<unknown>().event, started: () => Promise.resolve() };
     const sessions = sessionsOf(database);
+    sessions.suggest = () => newestOfWorkspace(sessions);
+    const looking = lookAgain(database as never, sessions);
     const views = new Views(database as never, sessions);
     await views.tree.getChildren();
     await vi.advanceTimersByTimeAsync(50_000);
@@ -174,6 +177,7 @@ describe("where no session is shown", () => {
     await vi.advanceTimersByTimeAsync(60_000);
     expect(sessions.problem).toBeUndefined();
     expect(sessions.shown?.id).toBe(found[0]?.sessionId);
+    looking.dispose();
     views.dispose();
     sessions.dispose();
   });

@@ -4,6 +4,7 @@ import { Log } from "../../src/core/sessions/log.js";
 import { CheckpointNode } from "../../src/core/tree/checkpointNodes.js";
 import { CheckpointsTree } from "../../src/core/tree/checkpointsTree.js";
 import { Leading } from "../../src/features/page/leading.js";
+import { Nearness } from "../../src/features/search/nearness.js";
 import { detailsOfRows } from "../../src/features/details/details.js";
 import { painted } from "../../src/shared/text/telling.js";
 import { user } from "../support/vscode.js";
@@ -20,10 +21,12 @@ function treeOf(...names: readonly (readonly [kind: Kind, name: string, errors?:
   });
   const log = new Log({ read: () => Promise.resolve({ checkpoints: checkpoints.toReversed(), messages: [] } as never), total: () => names.length * 2 });
   const session = { id: "s", log, state: { context: { tokenCount: names.length * 10 } } };
-  const tree = new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), { rows: [], parts: [detailsOfRows] });
+  const nearness = new Nearness();
+  const tree = new CheckpointsTree({ shown: session } as never, () => Promise.resolve(true), { rows: [], parts: [detailsOfRows, nearness] });
   const labels = async (node?: CheckpointNode): Promise<string[]> => (await tree.getChildren(node)).filter((row) => row instanceof CheckpointNode).map((row) => tree.getTreeItem(row).label as string);
   const turns = async (): Promise<CheckpointNode[]> => (await tree.getChildren()).filter((row) => row instanceof CheckpointNode);
-  return { tree, log, labels, turns };
+  const near = (uid: string): Promise<CheckpointNode | undefined> => nearness.row(tree, session as never, uid);
+  return { tree, log, labels, turns, near };
 }
 
 test("turns stand under their prompts, the newest unfolded; what failed in a step is a badge of its turn", async () => {
@@ -38,15 +41,15 @@ test("turns stand under their prompts, the newest unfolded; what failed in a ste
 });
 
 test("a checkpoint that is gone to is found inside its turn, which is its parent", async () => {
-  const { tree } = treeOf(["prompt", "Fix it"], ["calls", "Edit a.py"], ["prompt", "And the other"]);
-  const row = await tree.near("c1");
+  const { tree, near } = treeOf(["prompt", "Fix it"], ["calls", "Edit a.py"], ["prompt", "And the other"]);
+  const row = await near("c1");
   expect(tree.getTreeItem(row!).label).toBe("Edit a.py");
   expect(tree.getParent(row!)).toMatchObject({ id: "s/c0" });
   tree.dispose();
 });
 
 test("a change that comes while a checkpoint is gone to is drawn, too", async () => {
-  const { tree, log } = treeOf(["prompt", "Fix it"], ["calls", "Edit a.py"], ["prompt", "And the other"]);
+  const { tree, log, near } = treeOf(["prompt", "Fix it"], ["calls", "Edit a.py"], ["prompt", "And the other"]);
   for (const row of await tree.getChildren()) {
     tree.getTreeItem(row);
   }
@@ -57,7 +60,7 @@ test("a change that comes while a checkpoint is gone to is drawn, too", async ()
     }
   });
   tree.onDidChangeTreeData(told);
-  await tree.near("c1");
+  await near("c1");
   await vi.waitFor(() => expect(told).toHaveBeenCalledTimes(2));
   expect((await tree.getChildren()).map((row) => tree.getTreeItem(row).label)).toContain("mine");
   tree.dispose();

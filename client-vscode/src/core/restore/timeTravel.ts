@@ -1,4 +1,4 @@
-/** Checkpoints, Restore, and its Undo and Redo: done at once, since they can be undone with depth. A question comes first only where somebody's changes of files would go. */
+/** Restore, and its Undo and Redo: done at once, since they can be undone with depth. A question comes first only where somebody's changes of files would go. */
 
 import * as vscode from "vscode";
 import type { Checkpoint, RewriteResult, UndoResult } from "timeleap-client";
@@ -19,22 +19,11 @@ import { writableSession } from "../commands/targets.js";
 
 export function timeTravelCommands(bench: Workbench): Handlers {
   return {
-    createCheckpoint: () => createCheckpoint(writableSession(bench.sessions)),
     restore: (node) => restoreTo(bench, node, readSettings().restoreAsks),
     restoreWithOptions: (node) => restoreTo(bench, node, true),
     undo: () => step(bench, writableSession(bench.sessions), "context/undo"),
     redo: () => step(bench, writableSession(bench.sessions), "context/redo"),
   };
-}
-
-async function createCheckpoint(session: Session): Promise<void> {
-  const label = await vscode.window.showInputBox({
-    title: titleOf("createCheckpoint"),
-    prompt: vscode.l10n.t("Name; it may be empty"),
-  });
-  if (label !== undefined) {
-    await session.request("context/checkpoint", label.trim() === "" ? {} : { label: label.trim() });
-  }
 }
 
 /** Restore to a row; undefined: to the selected one, else to one that is chosen. */

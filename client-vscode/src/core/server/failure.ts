@@ -1,9 +1,9 @@
 /** Why there is no server, in words a user can act on. */
 
 import * as vscode from "vscode";
-import { isTimeleapError, messageOf } from "../../shared/errors.js";
-import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
-import { sentences, withDetail } from "../../shared/text/detail.js";
+import { isTimeleapError } from "../../shared/errors.js";
+import { troubleInWords } from "../../shared/text/storageTrouble.js";
+import { withDetail } from "../../shared/text/detail.js";
 
 /** The names are context values of the manifest. */
 export type FailureKind = "noPython" | "wrongInterpreter" | "oldPython" | "noServer" | "protocol" | "silent" | "crashed" | "startFailed";
@@ -30,8 +30,7 @@ export function startFailure(error: unknown, command: string): ServerFailure {
   if (isTimeleapError(error, "protocolVersion")) {
     return new ServerFailure("protocol", withDetail(vscode.l10n.t("{0} speaks another version of the protocol.", command), error.message, vscode.l10n.t("Use a server of the same release as this extension.")));
   }
-  const trouble = storageTroubleOf(error);
-  const message = trouble ? sentences(trouble.what, trouble.next) : messageOf(error);
+  const message = troubleInWords(error);
   if (message.includes(SILENCE)) {
     return new ServerFailure("silent", vscode.l10n.t("{0} was started, but does not answer.", command));
   }

@@ -53,19 +53,6 @@ const INITIALIZE_TIMEOUT = 15_000;
 /** Milliseconds a server that is no longer wanted may take to end; then nobody waits for it any more. */
 const SHUTDOWN_TIMEOUT = 3_000;
 
-const NOTIFICATIONS = [
-  "context/didChange",
-  "session/didChange",
-  "session/didRecover",
-  "context/compactionSuggested",
-  "session/warning",
-  "approval/didRequest",
-  "approval/didResolve",
-  "files/didSnapshot",
-  "files/didRestore",
-  "bridge/didChange",
-] as const satisfies readonly (keyof Notifications)[];
-
 export class Sidecar extends Disposables implements Wire {
   private readonly stateChanged = this.register(new vscode.EventEmitter<SidecarState>());
   readonly onDidChangeState = this.stateChanged.event;
@@ -82,6 +69,8 @@ export class Sidecar extends Disposables implements Wire {
   private ended: Promise<void> = Promise.resolve();
   /** Counts what was asked for, so that a start which is no longer wanted can tell. */
   private turn = 0;
+  /** Notifications that somebody listens for. */
+  private readonly heard = new Set<keyof Notifications>();
   private readonly notified = this.register(new vscode.EventEmitter<{ readonly name: keyof Notifications; readonly params: unknown }>());
 
   constructor(private readonly options: SidecarOptions) {
@@ -106,6 +95,10 @@ export class Sidecar extends Disposables implements Wire {
   }
 
   onNotification<N extends keyof Notifications>(name: N, listener: (params: Notifications[N]) => void): vscode.Disposable {
+    if (!this.heard.has(name)) {
+      this.heard.add(name);
+      this.hear(name, this.client);
+    }
     return this.notified.event((notification) => {
       if (notification.name === name) {
         listener(notification.params as Notifications[N]);
@@ -200,8 +193,8 @@ export class Sidecar extends Disposables implements Wire {
         onLog: (text) => this.options.log.info(text.trimEnd()),
       },
     );
-    for (const name of NOTIFICATIONS) {
-      client.onNotification(name, (params) => this.notified.fire({ name, params }));
+    for (const name of this.heard) {
+      this.hear(name, client);
     }
     client.on("lost", (reason) => {
       this.options.log.warn(reason.message);
@@ -218,6 +211,10 @@ export class Sidecar extends Disposables implements Wire {
     });
     await client.start();
     return client;
+  }
+
+  private hear(name: keyof Notifications, client: TimeleapClient | undefined): void {
+    client?.onNotification(name, (params) => this.notified.fire({ name, params }));
   }
 
   private fail(failure: ServerFailure): void {

@@ -6,9 +6,6 @@ import type { SpanNews } from "../../shared/spanSummary.js";
 
 export const PAGE = 100;
 
-/** Checkpoints of a page on the way to one that is far back. */
-const STRIDE = 1_000;
-
 /** Reads from one session. */
 export type Read = <M extends "context/listCheckpoints" | "context/getHistory" | "context/listTimelines" | "context/diff" | "files/diff">(
   method: M,
@@ -40,7 +37,8 @@ export class Log {
   private history = new Map<number, HistoryMessage[]>();
   /** Changes when what was read is no longer true. */
   private epoch = 0;
-  private limit = PAGE;
+  /** Checkpoints that are asked for at once. */
+  limit = PAGE;
 
   constructor(private readonly options: LogOptions) {
     this.pages = new Pages(async (cursor) => {
@@ -76,22 +74,6 @@ export class Log {
   beginning(spans: readonly Span[]): { readonly start: 0; readonly end: number } | undefined {
     const end = spans.at(-1)?.start ?? this.options.total();
     return !this.hasMore && end > 0 ? { start: 0, end } : undefined;
-  }
-
-  /** Loads older checkpoints until one is the one that is looked for. Undefined: none is. */
-  async find(wanted: (span: Span) => boolean): Promise<Span | undefined> {
-    this.limit = STRIDE;
-    try {
-      for (;;) {
-        const found = (await this.spans()).find(wanted);
-        if (found || !this.hasMore) {
-          return found;
-        }
-        await this.more();
-      }
-    } finally {
-      this.limit = PAGE;
-    }
   }
 
   /** Loads one more page of older checkpoints. */

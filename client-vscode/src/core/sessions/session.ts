@@ -151,19 +151,11 @@ export class Session extends Disposables {
     this.settle();
   }
 
-  stateChanged(change: SessionDidChange): void {
-    this.patch({ head: change.head });
-    if (change.kind === "approvalChanged") {
-      this.patch({ approval: change.approval });
-    } else if (change.kind === "accessChanged") {
-      this.patch({ access: change.access });
-    } else if (change.kind === "dmailChanged") {
-      this.patch({ pendingDMail: change.pendingDMail });
-    } else if (change.kind === "pinsChanged") {
-      this.patch({ pins: change.pins });
-    }
-    this.changed.fire(change.kind);
-    if (change.kind !== "deleted") {
+  /** What a change brings has the name that it has in the state. */
+  stateChanged({ kind, cause, ...news }: SessionDidChange): void {
+    this.patch(news as Partial<SessionState>);
+    this.changed.fire(kind);
+    if (kind !== "deleted") {
       this.settle();
     }
   }

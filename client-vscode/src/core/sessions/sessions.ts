@@ -9,7 +9,6 @@ import { problemInWords, type ProblemKind } from "../../shared/text/problems.js"
 import { storageTroubleOf, type StorageTroubleKind } from "../../shared/text/storageTrouble.js";
 import { canBeReadAfter, openSession, type OpenedSession } from "./opening.js";
 import { Session, type Before } from "./session.js";
-import { workspaces } from "../../shared/workspaces.js";
 import { sentences } from "../../shared/text/detail.js";
 
 /** Why the session that was asked for cannot be shown; the names are context values in the manifest. */
@@ -52,6 +51,9 @@ export class Sessions extends Disposables {
   private first: Promise<void> | undefined;
   /** Counts what was shown, nothing included: what is looked for to be shown first gives way to it. */
   private choices = 0;
+
+  /** Looks for the session to show where this window has shown none before; a feature says it. */
+  suggest: () => Promise<SessionOpenParams | undefined> = () => Promise.resolve(undefined);
 
   /** Those that look at requests about sessions before they are sent. */
   readonly before: Before[] = [];
@@ -212,20 +214,20 @@ export class Sessions extends Disposables {
   }
 
   /** Looks again for what was asked for and could not be shown. */
-  async tryAgain({ how }: SessionProblem, newest: boolean): Promise<void> {
+  async tryAgain({ how }: SessionProblem): Promise<void> {
     if (how) {
       await this.open(how);
       return;
     }
     this.trouble = undefined;
     this.first = undefined;
-    await this.openFirst(newest);
+    await this.openFirst();
     this.shownChanged.fire(this.current);
   }
 
-  /** Opens what was shown last time, else the newest session of this workspace; once, as soon as there is one. */
-  openFirst(newest: boolean): Promise<void> {
-    this.first ??= this.findFirst(newest);
+  /** Opens what was shown last time, else what is suggested; once, as soon as there is one. */
+  openFirst(): Promise<void> {
+    this.first ??= this.findFirst();
     return this.first;
   }
 
@@ -270,21 +272,20 @@ export class Sessions extends Disposables {
     this.listMayHaveChanged();
   }
 
-  private async findFirst(newest: boolean): Promise<void> {
+  private async findFirst(): Promise<void> {
     const { choices, remembered } = this;
-    const how = remembered ?? (newest ? await this.newest(choices) : undefined);
+    const how = remembered ?? (await this.suggested(choices));
     if (how && choices === this.choices) {
       await this.openUnlessChosen(how, choices);
     }
   }
 
-  /** The newest session of this workspace. Where there is none it is looked for again. */
-  private async newest(choices: number): Promise<SessionOpenParams | undefined> {
+  /** Where nothing is suggested it is asked again. */
+  private async suggested(choices: number): Promise<SessionOpenParams | undefined> {
     try {
-      const pages = await Promise.all(workspaces().map(({ uri }) => this.list({ workspace: uri, limit: 1 })));
-      const [found] = pages.flatMap(({ sessions }) => sessions).sort((one, other) => other.updatedAt.localeCompare(one.updatedAt));
+      const found = await this.suggest();
       if (found) {
-        return { sessionId: found.sessionId, create: false };
+        return found;
       }
       if (this.trouble && !this.trouble.how) {
         this.trouble = undefined;

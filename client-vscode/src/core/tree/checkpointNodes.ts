@@ -5,27 +5,18 @@ import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import { readSettings } from "../../shared/settings.js";
 import { summaryOf } from "../../shared/spanSummary.js";
-import { checkpoints, listed, messages } from "../../shared/text/format.js";
+import { listed, messages } from "../../shared/text/format.js";
 import { checkpointName, happenedIcon, wholeName } from "../../shared/text/happened.js";
 import { labelsOf } from "../../shared/text/telling.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
-import type { Aside, Place, Range, RowPart } from "./parts.js";
+import { isSpan, type Item, type Place, type Range, type RowPart } from "./parts.js";
 
 /** What rows need besides their data. */
 export interface Setting {
-  /** Among many rows the newest are drawn, and those near this checkpoint. */
-  near?: { readonly uid: string; readonly reach: number } | undefined;
-  /** Only rows that open to one of these messages are drawn. */
-  only?: readonly number[] | undefined;
+  /** Only these checkpoints are drawn, without their turns. */
+  only?: ((span: Span) => boolean) | undefined;
   readonly parts: readonly RowPart[];
   readonly refresh: () => void;
-}
-
-/** What is drawn of a log: spans, what left it there, and numbers of spans that are left out between them. */
-type Item = Span | Aside | number;
-
-function isSpan(item: Item): item is Span {
-  return typeof item !== "number" && "checkpoint" in item;
 }
 
 /** The facts that all rows of a log share. */
@@ -39,57 +30,42 @@ interface Common {
 }
 
 function nodeOf(parent: TreeNode | undefined, item: Item, common: Common): TreeNode {
-  if (typeof item === "number") {
-    return gap(parent, item, common.setting);
-  }
   return isSpan(item) ? new CheckpointNode(parent, item, common) : item.node(parent, common.setting);
 }
 
-interface Extent {
-  /** The messages before it stand elsewhere, and are left out. */
-  readonly from?: number;
-  /** What was set aside, to stand where it left. Absent: the log is shown as it is, without turns. */
-  readonly asides?: readonly Aside[];
-}
-
-/** The loaded checkpoints of a log, newest first, the steps of a turn inside it; then what was before the first one. */
-export async function checkpointRows(parent: TreeNode | undefined, session: Session, log: Log, setting: Setting, { from = 0, asides }: Extent = {}): Promise<TreeNode[]> {
+/**
+ * The loaded checkpoints of a log, newest first, in a live one the steps of a turn inside it; then what was before the first one.
+ *
+ * @param from The messages before it stand elsewhere, and are left out.
+ */
+export async function checkpointRows(parent: TreeNode | undefined, session: Session, log: Log, setting: Setting, from = 0): Promise<TreeNode[]> {
   const loaded = await log.spans();
   const beginning = log.beginning(loaded);
-  const spans = loaded.filter(({ end }) => from === 0 || end > from).map((span) => ({ ...span, start: Math.max(span.start, from) }));
-  const shown = drawn(spans, setting);
-  const named = shown.filter((item) => typeof item !== "number").map(({ checkpoint }) => checkpoint);
+  const place = { session, log };
+  const live = log.timelineId === undefined;
+  const { only, parts, refresh } = setting;
+  let items: readonly Item[] = loaded.filter(({ end }) => from === 0 || end > from).map((span) => ({ ...span, start: Math.max(span.start, from) }));
+  if (live) {
+    items = only ? loaded.filter(only) : parts.reduce((before, part) => part.arrange?.(before, place, refresh) ?? before, items);
+  }
+  const named = items.filter(isSpan).map(({ checkpoint }) => checkpoint);
   const labels = labelsOf(named.map((checkpoint) => ({ name: wholeName(checkpoint), id: checkpoint.id })));
-  const common = { place: { session, log }, prefix: parent?.id ?? session.id, setting, labels: new Map(named.map(({ uid }, at) => [uid, labels[at] ?? ""])) };
-  const turns = asides && !setting.only;
-  const nodes = turns ? turnRows(parent, withAsides(shown, asides, !log.hasMore), common) : shown.map((item) => nodeOf(parent, item, common));
-  if (setting.only && log.timelineId === undefined) {
+  const common = { place, prefix: parent?.id ?? session.id, setting, labels: new Map(named.map(({ uid }, at) => [uid, labels[at] ?? ""])) };
+  const nodes = live && !only ? turnRows(parent, items, common) : items.map((item) => nodeOf(parent, item, common));
+  if (live && only) {
     return nodes; // all of the log has been looked through
   }
   if (log.hasMore && (loaded.at(-1)?.start ?? 0) >= from) {
     nodes.push(
       new MoreNode(parent, vscode.l10n.t("Show More"), async () => {
         await log.more();
-        setting.refresh();
+        refresh();
       }),
     );
   } else if (beginning && beginning.end > from) {
     nodes.push(new BeginningNode(parent, { start: from, end: beginning.end }, common));
   }
   return nodes;
-}
-
-/** What was set aside stands above the newest message that it shares with the present. `whole`: whether all of the log is there. */
-function withAsides(spans: readonly (Span | number)[], asides: readonly Aside[], whole: boolean): Item[] {
-  const left = [...asides].sort((one, other) => other.common - one.common);
-  const items: Item[] = [];
-  for (const span of spans) {
-    while (typeof span !== "number" && left[0] && left[0].common > span.start) {
-      items.push(...left.splice(0, 1));
-    }
-    items.push(span);
-  }
-  return whole ? [...items, ...left] : items;
 }
 
 /** Kinds of spans that are no steps of what came before. */
@@ -116,34 +92,6 @@ function turnRows(parent: TreeNode | undefined, items: readonly Item[], common: 
     newest = false;
   }
   return [...rows, ...after.map((one) => nodeOf(parent, one, common))];
-}
-
-/** Rows that are drawn where there are many: a tree of thousands takes long to draw each time something is written. */
-const NEWEST = 100;
-
-/** The spans to draw, and numbers of those that are left out between them. */
-function drawn(spans: readonly Span[], { near, only }: Setting): (Span | number)[] {
-  if (only) {
-    return spans.filter(({ start, end }) => only.some((index) => index >= start && index < end));
-  }
-  const at = near ? spans.findIndex(({ checkpoint }) => checkpoint.uid === near.uid) : -1;
-  if (!near || at < NEWEST + near.reach) {
-    return [...spans];
-  }
-  const [from, to] = [at - near.reach, Math.min(spans.length, at + near.reach)];
-  const after = spans.length - to;
-  return [...spans.slice(0, NEWEST), from - NEWEST, ...spans.slice(from, to), ...(after === 0 ? [] : [after])].filter((one) => one !== 0);
-}
-
-function gap(parent: TreeNode | undefined, count: number, setting: Setting): TreeNode {
-  const show = (): Promise<void> => {
-    if (setting.near) {
-      setting.near = { ...setting.near, reach: setting.near.reach + NEWEST };
-    }
-    setting.refresh();
-    return Promise.resolve();
-  };
-  return new MoreNode(parent, vscode.l10n.t("… and {0} more", checkpoints(count)), show, `gap${String(count)}`);
 }
 
 export class CheckpointNode extends TreeNode {
@@ -179,13 +127,12 @@ export class CheckpointNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const { checkpoint } = this.span;
-    const { place, setting: { parts, near }, labels } = this.common;
+    const { place, setting: { parts }, labels } = this.common;
     const facts = parts.flatMap((part) => part.facts?.(this) ?? []);
     const spoken = [...parts.flatMap((part) => part.spoken?.(this) ?? []), ...facts];
     const badge = parts.map((part) => part.badge?.(this)).find((uri) => uri !== undefined);
     const tooltip = parts.map((part) => part.tooltip?.(this)).find((text) => text !== undefined);
-    const sought = this.inside.some((step) => isSpan(step) && step.checkpoint.uid === near?.uid);
-    const unfolded = this.inside.length > 0 && (this.newest || sought);
+    const unfolded = this.inside.length > 0 && (this.newest || parts.some((part) => part.unfolds?.(this)));
     return treeItem(this.id, {
       label: labels.get(checkpoint.uid) ?? "",
       ...(facts.length === 0 ? {} : { description: facts.join(" · ") }),

@@ -2,9 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Workbench } from "../commands/register.js";
-import { messageOf } from "../../shared/errors.js";
-import { sentences } from "../../shared/text/detail.js";
-import { storageTroubleOf } from "../../shared/text/storageTrouble.js";
+import { troubleInWords } from "../../shared/text/storageTrouble.js";
 
 /** One row. Its id is the same after every refresh, so that selection and expansion survive. */
 export abstract class TreeNode {
@@ -92,8 +90,7 @@ export class TroubleNode extends TreeNode {
   }
 
   item(): vscode.TreeItem {
-    const trouble = storageTroubleOf(this.error);
-    const label = trouble ? sentences(trouble.what, trouble.next) : messageOf(this.error);
+    const label = troubleInWords(this.error);
     return treeItem(this.id, {
       label,
       description: vscode.l10n.t("Try Again"),

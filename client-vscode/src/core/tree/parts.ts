@@ -1,7 +1,7 @@
 /** What features add to the tree. */
 
 import type * as vscode from "vscode";
-import type { Log } from "../sessions/log.js";
+import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import type { CheckpointNode, Setting } from "./checkpointNodes.js";
 import type { TreeNode } from "./node.js";
@@ -27,8 +27,24 @@ export interface RowSource {
   waiting?(): number;
 }
 
-/** What rows of checkpoints have beside their names. */
+/** A row among those of checkpoints that is none of one. */
+export interface Insert {
+  node(parent: TreeNode | undefined, setting: Setting): TreeNode;
+}
+
+/** What is drawn of a log: its checkpoints, and rows between them. */
+export type Item = Span | Insert;
+
+export function isSpan(item: Item): item is Span {
+  return "checkpoint" in item;
+}
+
+/** What features do with rows of checkpoints. */
 export interface RowPart {
+  /** What is drawn of the live log, newest first, given its checkpoints and what other parts have made of them. */
+  arrange?(items: readonly Item[], place: Place, refresh: () => void): readonly Item[];
+  /** Whether a turn stands open that is not the newest. */
+  unfolds?(row: CheckpointNode): boolean;
   /** Words behind the label. */
   facts?(row: CheckpointNode): readonly string[];
   /** What only a screen reader says: the row has signs for it. */
@@ -44,25 +60,9 @@ export interface RowPart {
   messages?(parent: TreeNode, place: Place, range: Range, refresh: () => void): Promise<readonly TreeNode[]>;
 }
 
-/** What left the log: it stands above the newest message that both have. */
-export interface Aside {
-  /** How many messages both have. */
-  readonly common: number;
-  /** All that can be seen of it. */
-  readonly looks: string;
-  node(parent: TreeNode | undefined, setting: Setting): TreeNode;
-}
-
-export interface AsideSource {
-  of(session: Session): Promise<readonly Aside[]>;
-  /** A row below all that shows older ones; undefined: there are none. */
-  more(session: Session, refresh: () => void): TreeNode | undefined;
-}
-
 export interface Contributions {
   /** What stands above the rows. */
   readonly lines: (() => string | undefined)[];
   readonly rows: RowSource[];
   readonly parts: RowPart[];
-  asides?: AsideSource;
 }

@@ -90,7 +90,7 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
   }
 
   /** Reads what is open again now. Resolves when the editor has been told. */
-  protected async renew(): Promise<void> {
+  async renew(): Promise<void> {
     this.changes += 1;
     this.reading = this.reading.then(() => this.readAhead());
     await this.reading;

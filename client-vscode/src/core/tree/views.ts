@@ -5,16 +5,12 @@ import { Disposables } from "../../shared/lifecycle.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Sidecar } from "../server/sidecar.js";
-import { readSettings } from "../../shared/settings.js";
 import { exact } from "../../shared/text/format.js";
 import { withoutLinks } from "../../shared/text/say.js";
 import { CheckpointsTree } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
 import type { TreeNode } from "./node.js";
 import type { Contributions } from "./parts.js";
-
-/** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
-const REDRAW = 60_000;
 
 /** The texts above the rows. VS Code's types do not say that it may be taken away by `undefined`. */
 interface Headed {
@@ -49,14 +45,6 @@ export class Views extends Disposables {
     this.checkpoints = this.register(vscode.window.createTreeView("timeleap.checkpoints", { treeDataProvider: this.tree, canSelectMany: true }));
     this.tree.follow(this.checkpoints);
     this.listen();
-    const redraw = setInterval(() => {
-      if (this.sessions.shown) {
-        this.redraw();
-      } else {
-        this.sessions.listMayHaveChanged();
-      }
-    }, REDRAW);
-    this.register(new vscode.Disposable(() => clearInterval(redraw)));
     this.describe();
   }
 
@@ -75,28 +63,15 @@ export class Views extends Disposables {
     } catch {
       return false;
     }
-    await this.sessions.openFirst(readSettings().openNewest).catch(() => undefined);
+    await this.sessions.openFirst().catch(() => undefined);
     return true;
   }
 
   private listen(): void {
     this.register(this.sidecar.onDidChangeState(() => this.redraw()));
     this.register(this.sessions.followShown((session) => this.follow(session)));
-    this.register(
-      this.sessions.onDidChangeList(() => {
-        if (!this.sessions.shown) {
-          this.tree.refresh(); // there may be one to show now
-        }
-      }),
-    );
-    this.register(
-      vscode.window.onDidChangeWindowState(({ focused }) => {
-        // Sessions that are not open are not notified of: there may be one to show now.
-        if (focused && !this.sessions.shown && this.sidecar.state.kind === "ready") {
-          this.sessions.listMayHaveChanged();
-        }
-      }),
-    );
+    // Where none is shown there may be one now.
+    this.register(this.sessions.onDidChangeList(() => !this.sessions.shown && this.tree.refresh()));
     this.register(
       vscode.workspace.onDidChangeConfiguration((change) => {
         if (change.affectsConfiguration("timeleap.order")) {

@@ -9,6 +9,7 @@ import type { DiffPoint, RequestOptions } from "timeleap-client";
 import type { Workbench } from "../../core/commands/register.js";
 import { kept, offerUndo } from "../../core/restore/timeTravel.js";
 import { messageOf } from "../../shared/errors.js";
+import { reach } from "../../kit/reaching.js";
 import { Search, type Hit } from "../../kit/search.js";
 import type { Wire } from "../../core/server/sidecar.js";
 import type { Session } from "../../core/sessions/session.js";
@@ -222,7 +223,7 @@ const writingNote: Change<NoteInput> = {
 
 /** What the rows call a checkpoint: its uid tells the person who is asked nothing. */
 async function nameOf({ log }: Session, uid: string): Promise<string> {
-  const span = await log.find(({ checkpoint }) => checkpoint.uid === uid);
+  const span = await reach(log, ({ checkpoint }) => checkpoint.uid === uid);
   return span ? withoutLinks(checkpointName(span.checkpoint)) : uid;
 }
 

@@ -4,7 +4,9 @@ import * as vscode from "vscode";
 import type { Workbench } from "../../core/commands/register.js";
 import type { Session } from "../../core/sessions/session.js";
 import { MoreNode } from "../../core/tree/node.js";
+import { reach } from "../../kit/reaching.js";
 import { messages } from "../../shared/text/format.js";
+import { Nearness } from "./nearness.js";
 
 /** Words that are looked for, and the messages of the session in which they stand. */
 interface Filter {
@@ -15,9 +17,11 @@ interface Filter {
 
 export class Filtering {
   private by: Filter | undefined;
+  private readonly nearness = new Nearness();
 
   constructor(private readonly bench: Pick<Workbench, "views" | "sessions">) {
     const { added } = bench.views;
+    added.parts.push(this.nearness);
     added.lines.push(() => {
       const { present } = this;
       return present && vscode.l10n.t("Only checkpoints with “{0}”: {1} found.", present.query, messages(present.indexes.length));
@@ -38,7 +42,7 @@ export class Filtering {
   async show(by: Filter): Promise<void> {
     this.by = by;
     const oldest = by.indexes.reduce((least, index) => Math.min(least, index), Infinity);
-    await by.session.log.find(({ start }) => start <= oldest);
+    await reach(by.session.log, ({ start }) => start <= oldest);
     if (this.by === by && by.session === this.bench.sessions.shown) {
       this.filter(by.indexes);
     }
@@ -54,9 +58,9 @@ export class Filtering {
     this.end();
     const { views, sessions } = this.bench;
     const { log } = session;
-    const span = await log.find((one) => ("uid" in where ? one.checkpoint.uid === where.uid : "index" in where && one.start <= where.index));
+    const span = await reach(log, (one) => ("uid" in where ? one.checkpoint.uid === where.uid : "index" in where && one.start <= where.index));
     const target = span ?? ("uid" in where ? undefined : (await log.spans()).at(-1));
-    const row = target && session === sessions.shown ? await views.tree.near(target.checkpoint.uid) : undefined;
+    const row = target && session === sessions.shown ? await this.nearness.row(views.tree, session, target.checkpoint.uid) : undefined;
     if (!row) {
       throw new Error(vscode.l10n.t("This is not in the present conversation. Restore its branch first."));
     }
@@ -65,7 +69,7 @@ export class Filtering {
 
   private filter(indexes: readonly number[] | undefined): void {
     const { views } = this.bench;
-    views.tree.only(indexes);
+    views.tree.only(indexes && (({ start, end }) => indexes.some((index) => index >= start && index < end)));
     views.describe();
   }
 

@@ -167,7 +167,7 @@ async function copyId(node: unknown): Promise<void> {
 async function reload(bench: Workbench): Promise<void> {
   const { problem } = bench.sessions;
   if (problem) {
-    await bench.sessions.tryAgain(problem, readSettings().openNewest);
+    await bench.sessions.tryAgain(problem);
     return;
   }
   const session = shownSession(bench.sessions);

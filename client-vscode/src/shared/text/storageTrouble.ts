@@ -2,8 +2,8 @@
 
 import { basename, dirname } from "node:path";
 import * as vscode from "vscode";
-import { withDetail } from "./detail.js";
-import { isTimeleapError } from "../errors.js";
+import { sentences, withDetail } from "./detail.js";
+import { isTimeleapError, messageOf } from "../errors.js";
 
 /** The names are context values of the manifest. */
 export type StorageTroubleKind = "diskFull" | "quotaUsedUp" | "diskReadOnly" | "noPermission" | "storageRefused" | "databaseRefused";
@@ -37,6 +37,12 @@ export function storageTroubleOf(error: unknown): StorageTrouble | undefined {
   const kind = KINDS[String(errno)] ?? "storageRefused";
   const what = kind === "storageRefused" ? refused(error.message, path) : withDetail(nameOf(kind), typeof path === "string" ? placeOf(path) : "");
   return { kind, what, next: nextAfter(kind) };
+}
+
+/** What an error says, and of the operating system's what to do about it. */
+export function troubleInWords(error: unknown): string {
+  const trouble = storageTroubleOf(error);
+  return trouble ? sentences(trouble.what, trouble.next) : messageOf(error);
 }
 
 /** What a person knows of a path: the folder of a file that only the server has a use for. */
