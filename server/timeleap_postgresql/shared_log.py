@@ -247,7 +247,7 @@ class SharedLog(LockedLog):
     @contextmanager
     def draft(self, replacement: Replacement) -> Iterator[Drafted]:
         share = None if self.copy.differs(logs_only=True) else self.copy.parts.begin_as
-        with super().draft(structs.replace(replacement, working_copy=share)) as new:
+        with super().draft(structs.replace(replacement, borrow=share)) as new:
             yield new
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -151,7 +151,7 @@ class SharedParts:
         """Let a new file, which has no byte beyond `start`, have the bytes `[start, stop)` of another one, at the same
         place. False where they have to be copied: nothing was done."""
         theirs = _known.get(source.identity)
-        if not self._shares or stop <= start or (source.shared is not None and theirs is None):
+        if not self._shares or stop <= start or (source.borrowed is not None and theirs is None):
             return False
         parts = _places(theirs.parts if theirs is not None else (), source.identity, start, stop)
         large = parts
@@ -168,7 +168,7 @@ class SharedParts:
                     source.copy_to(target, part.start, part.stop - part.start, part.start)
             with _lock:
                 sparse = _Sparse(self, start, tuple(large))
-                target.shared = sparse.reader()
+                target.borrowed = sparse.reader()
                 _known[target.identity] = sparse
         except OSError:
             with suppress(OSError):
@@ -387,4 +387,4 @@ def same_beginning(file: OpenFile, other: OpenFile, most: int) -> int:
     return at
 
 
-durable.find_shared = _find
+durable.find_borrowed = _find

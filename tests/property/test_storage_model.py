@@ -218,7 +218,7 @@ class JsonlMachine(LogMachine):
         missing = self.log.exists() and self.log.read_bytes()[-1:] not in (b"", b"\n")
         with self.log.open("ab") as file:
             file.write(b"\n" * missing + record_of(item).body + b"\n" * whole)
-        assert self.engine.externally_modified
+        assert self.engine.recovery.modified
         with pytest.raises(ExternallyModifiedError):
             self.run(self.engine.append(always(record_of(item))))
         self.run(self.engine.reload())

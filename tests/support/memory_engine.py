@@ -137,11 +137,6 @@ class MemoryEngine(LogEngine):
         """Findings in the initial bytes."""
         return self._recovery
 
-    @property
-    def externally_modified(self) -> bool:
-        """Never: nobody else has this memory."""
-        return False
-
     def timelines(self, view: LogReader | None = None) -> list[Timeline]:
         """All timelines, newest first."""
         return [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from timeleap import clock
 from timeleap.storage.damage import Damage, Recovery
+from timeleap.storage.engine import replace_log
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_notes import Notes
 from timeleap.storage.log_values import LogState, Progress, Replacement, TimelineFacts
@@ -60,5 +61,5 @@ async def repair_open(engine: JsonlEngine, progress: Progress | None = None) -> 
         facts = TimelineFacts("unknown", clock.now_iso(), {"repair": len(damaged)})
         return Replacement(facts, keep_lines=state.lines)
 
-    done = await engine.replace(without_damaged_lines)
+    done = await replace_log(engine, without_damaged_lines)
     return Repaired(engine.recovery, damaged, done.timeline_id, done.head)

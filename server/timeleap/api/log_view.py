@@ -17,7 +17,7 @@ from typing import Any, Final, Self, SupportsIndex, overload
 
 from timeleap.api.message import Message
 from timeleap.errors import AlreadyRestoredError
-from timeleap.storage.engine import LogEngine
+from timeleap.storage.engine import LogEngine, replace_log
 from timeleap.storage.log_files import Lease, share
 from timeleap.storage.log_values import Appended, Durability, LogState, NewRecord, RecordKind, Replacement
 from timeleap.storage.reader import LogReader
@@ -271,11 +271,11 @@ class LogView:
         """Put a new log in the place of the present one.
 
         Args:
-            plan: Says which, from the present one and its state (see `LogEngine.replace`).
+            plan: Says which, from the present one and its state (see `replace_log`).
             wrote: The record in it that is new; without it this object sees the new log from now on.
         """
         engine = await self.engine()
-        await engine.replace(lambda state: plan(engine, state))
+        await replace_log(engine, lambda state: plan(engine, state))
         if wrote is None:
             self._whole = True
         else:

@@ -226,16 +226,16 @@ def _damage_of_companions(looked: Json) -> list[FileProblem]:
 def _losses(session: Session) -> list[Damage]:
     """Tell what the log has lost and nobody has accepted, or has seen. Blocking."""
     engine = session.engine
-    unaccepted = engine.recovery.lost
-    lost = [] if unaccepted is None else [unaccepted]
-    if not lost and engine.externally_modified:
+    recovery = engine.recovery
+    lost = [] if recovery.lost is None else [recovery.lost]
+    if not lost and recovery.modified:
         with storage_errors("read the log", session.path / LOG_NAME):
             lost = [damage for damage in _as_reloaded(engine).damage() if damage.kind in LOSSES]
     return [replace(each, message=loss_in_words(engine, session.path / LOG_NAME, each)) for each in lost]
 
 
 def _as_reloaded(engine: LogEngine) -> LogReader:
-    return as_reloaded(engine.view, modified=engine.externally_modified)
+    return as_reloaded(engine.view, modified=engine.recovery.modified)
 
 
 def _problem(problem: Damage | FileProblem) -> Json:

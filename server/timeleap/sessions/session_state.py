@@ -30,7 +30,7 @@ from timeleap.sessions.participants import StandingApprovals
 from timeleap.sessions.past import Stacks, has_uid
 from timeleap.sessions.shapes import Cause, Event, set_members
 from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
-from timeleap.storage.engine import LogEngine
+from timeleap.storage.engine import LogEngine, same_timelines
 from timeleap.storage.log_values import Prepared, Replacement, Timeline, highest_noted
 from timeleap.storage.reader import LogReader
 
@@ -190,7 +190,7 @@ class StateManager:
         name, equals, log = noted["timelineId"], noted["equals"], self._log
         there = next((timeline for timeline in log.timelines() if timeline.timeline_id == name), None)
         # A program that gave that name to another log keeps it.
-        if there and (equals != name and log.same_timelines(name, equals) if equals else there.bytes == 0):
+        if there and (equals != name and same_timelines(log, name, equals) if equals else there.bytes == 0):
             log.remove_timeline(name)
 
     def note(self, members: Mapping[str, Any], requests: list[Json]) -> None:

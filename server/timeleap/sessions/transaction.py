@@ -58,7 +58,7 @@ from timeleap.sessions.shapes import (
     set_members,
 )
 from timeleap.storage.durable import failpoint, set_change_time_apart, storage_errors
-from timeleap.storage.engine import Drafted, LogEngine
+from timeleap.storage.engine import Drafted, LogEngine, same_timelines
 from timeleap.storage.log_values import Appended, LogState, Prepared, Timeline
 from timeleap.summaries.log_spans import NewestSpan
 
@@ -365,7 +365,7 @@ class SessionTransactions:
                 replacement = replace(replacement, facts=replace(replacement.facts, extra=extra))
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self.requests.forget()
-            after = rewrites.stacks_after(rewrite, before, draft, self.engine.same_timelines, kept)
+            after = rewrites.stacks_after(rewrite, before, draft, partial(same_timelines, self.engine), kept)
             head = draft.head if draft.replaces else transaction.before
             self._latest = draft.kept_as
             if rewrite.kind == "external":

@@ -54,13 +54,19 @@ class Damage(Struct, frozen=True):
 
 
 class Recovery(Struct, frozen=True):
-    """Findings and repairs of opening the log; `lost`: lines that were acknowledged and are not there any more. Nothing is
-    written until `LogEngine.reload` accepts that."""
+    """Findings and repairs of opening the log.
+
+    Attributes:
+        lost: Lines that were acknowledged and are not there any more. Nothing is written until `LogEngine.reload`
+            accepts that.
+        modified: A program that takes no lock has changed the log since the last check (G5).
+    """
 
     quarantined: tuple[Quarantined, ...] = ()
     index_rebuilt: bool = False
     warnings: tuple[Damage, ...] = ()
     lost: Damage | None = None
+    modified: bool = False
 
     @property
     def losses(self) -> tuple[Damage, ...]:

@@ -272,8 +272,8 @@ class Readable(Protocol):
         ...
 
 
-class SharedBytes(Protocol):
-    """Bytes of an open file that other files have (`timeleap_postgresql/shared_parts.py`)."""
+class BorrowedBytes(Protocol):
+    """Bytes of an open file that are read from other files (`timeleap_postgresql/shared_parts.py`)."""
 
     def within(self, file: OpenFile, offset: int, size: int) -> list[tuple[OpenFile, int, int]]:
         """Where bytes of the file are: in which file, from where, how many; nothing if all of them are its own."""
@@ -285,9 +285,9 @@ class SharedBytes(Protocol):
 
 
 Share: TypeAlias = "Callable[[OpenFile, OpenFile, int, int], bool]"
-"""Lets a new file have the bytes from a place to another of an older one; False: they have to be copied."""
-find_shared: Callable[[Identity], SharedBytes | None] | None = None
-"""Set where files share anything: with a store in a database."""
+"""Has a new file borrow the bytes from a place to another of an older one; False: they have to be copied."""
+find_borrowed: Callable[[Identity], BorrowedBytes | None] | None = None
+"""Set by a store whose files borrow from one another, such as one in a database."""
 
 
 class OpenFile:
@@ -296,7 +296,7 @@ class OpenFile:
     Reads are by position and may come from any thread. An access after `close` opens the file by its path for the moment.
     """
 
-    __slots__ = ("__weakref__", "_closing", "_fd", "_flags", "_users", "identity", "path", "shared")
+    __slots__ = ("__weakref__", "_closing", "_fd", "_flags", "_users", "borrowed", "identity", "path")
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class OpenFile:
         whole: bool = True,
     ) -> None:
         """Open `path`; `create` makes it if there is none, `new` wants it not to be there; not `whole`: without what it
-        shares with other files. Raises as `open_regular`."""
+        borrows from other files. Raises as `open_regular`."""
         flags = os.O_RDWR if writable else os.O_RDONLY
         if appending:
             flags |= os.O_APPEND
@@ -320,7 +320,7 @@ class OpenFile:
         self._fd = open_regular(path, flags | make)
         self._flags = flags
         self.identity = status_of(self._fd).identity
-        self.shared = find_shared(self.identity) if whole and find_shared is not None else None
+        self.borrowed = find_borrowed(self.identity) if whole and find_borrowed is not None else None
         if not HOLD_OPEN:
             self.close()
 
@@ -344,7 +344,7 @@ class OpenFile:
         os.close(fd)
 
     def pread(self, offset: int, size: int) -> bytes:
-        if self.shared is not None and (places := self.shared.within(self, offset, size)):
+        if self.borrowed is not None and (places := self.borrowed.within(self, offset, size)):
             return b"".join(file.pread(at, length) for file, at, length in places)  # each has these bytes
         with _Access(self) as fd:
             data = pread(fd, size, offset)
@@ -357,8 +357,8 @@ class OpenFile:
         if self._fd < 0 or os.pwrite(self._fd, data, offset) < len(data):
             with _Access(self) as fd:
                 _pwrite_all(fd, data, offset)
-        if self.shared is not None:
-            self.shared.cut(offset, offset + len(data))
+        if self.borrowed is not None:
+            self.borrowed.cut(offset, offset + len(data))
 
     def append(self, data: Buffer) -> int:
         """Write all of `data` at the end (the file was opened for appending) and say where it ended.
@@ -382,8 +382,8 @@ class OpenFile:
     def truncate(self, size: int) -> None:
         with _Access(self) as fd:
             os.ftruncate(fd, size)
-        if self.shared is not None:
-            self.shared.cut(size, None)
+        if self.borrowed is not None:
+            self.borrowed.cut(size, None)
 
     def sync(self) -> None:
         with _Access(self) as fd:
@@ -398,7 +398,7 @@ class OpenFile:
     def copy_to(self, target: OpenFile, offset: int, size: int, at: int | None = None) -> None:
         """Copy `size` bytes from `offset` to the end of `target` (not opened for appending), or to `at` in it."""
         at = target.status().size if at is None else at
-        places = self.shared.within(self, offset, size) if self.shared is not None else None
+        places = self.borrowed.within(self, offset, size) if self.borrowed is not None else None
         for file, start, length in places or [(self, offset, size)]:
             with _Access(file) as source, _Access(target) as sink:
                 copy_bytes(source, sink, start, at + start - offset, length)

@@ -64,12 +64,7 @@ class LogEngine(LogReader):
     @property
     @abstractmethod
     def recovery(self) -> Recovery:
-        """Findings and repairs of opening the log."""
-
-    @property
-    @abstractmethod
-    def externally_modified(self) -> bool:
-        """True if a program that takes no lock has changed the log since the last check (G5)."""
+        """Findings and repairs of opening the log, and whether another program has changed it since."""
 
     @abstractmethod
     def submit(self, append: AppendStep) -> None:
@@ -118,14 +113,10 @@ class LogEngine(LogReader):
         """Put the draft in the place of the present log, a timeline then, as ONE atomic step (G3). Blocking, a step of
         `rewrite`. Raises as `append`."""
 
-    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
-        """Draft and commit at its turn a log of which nothing is noted."""
-        return await self.run(lambda state: self.rewrite(partial(_replaced, self, plan(state))), rewrites=True)
-
     @abstractmethod
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
         """Rewrite the live log, or a timeline, line by line, in one step, keeping nothing of what it was. To be
-        called at one's turn, within `run`. Says how many lines changed; if any did, the head does. Raises as `replace`."""
+        called at one's turn, within `run`. Says how many lines changed; if any did, the head does. Raises as `append`."""
 
     @abstractmethod
     def timelines(self, view: LogReader | None = None) -> list[Timeline]:
@@ -135,15 +126,6 @@ class LogEngine(LogReader):
     @abstractmethod
     def timeline(self, timeline_id: str) -> StoredLog:
         """A reader of one timeline; never writes. Raises TimelineNotFoundError."""
-
-    def same_timelines(self, timeline_id: str, other_id: str) -> bool:
-        """True if two timelines have the same bytes; they are read only if they may be equal. Blocking."""
-        known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in self.timelines()}
-        # Two that are not there never match.
-        if known.get(timeline_id, 0) != known.get(other_id, 1):
-            return False
-        file, other = self.timeline(timeline_id).file, self.timeline(other_id).file
-        return file is not None and other is not None and same_bytes(file, other)
 
     @abstractmethod
     def remove_timeline(self, timeline_id: str) -> None:
@@ -165,11 +147,26 @@ class LogEngine(LogReader):
 
     @abstractmethod
     async def reload(self) -> Recovery:
-        """Take over what is on disk now (after `externally_modified`); the head changes."""
+        """Take over what is on disk now ; the head changes."""
 
     @abstractmethod
     async def aclose(self) -> None:
         """Finish what was accepted, then release lock and descriptors. Idempotent."""
+
+
+def same_timelines(engine: LogEngine, timeline_id: str, other_id: str) -> bool:
+    """True if two timelines have the same bytes; they are read only if they may be equal. Blocking."""
+    known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in engine.timelines()}
+    # Two that are not there never match.
+    if known.get(timeline_id, 0) != known.get(other_id, 1):
+        return False
+    file, other = engine.timeline(timeline_id).file, engine.timeline(other_id).file
+    return file is not None and other is not None and same_bytes(file, other)
+
+
+async def replace_log(engine: LogEngine, plan: Callable[[LogState], Replacement]) -> Replaced:
+    """Draft and commit at its turn a log of which nothing is noted beside it."""
+    return await engine.run(lambda state: engine.rewrite(partial(_replaced, engine, plan(state))), rewrites=True)
 
 
 def _replaced(engine: LogEngine, replacement: Replacement) -> Replaced:

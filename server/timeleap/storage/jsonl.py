@@ -497,10 +497,11 @@ class JsonlEngine(LogEngine):
 
     @property
     def recovery(self) -> Recovery:
-        return replace(self._shown.recovery, lost=self._shown.lost)
+        return replace(self._shown.recovery, lost=self._shown.lost, modified=self.externally_modified)
 
     @property
     def externally_modified(self) -> bool:
+        """True if a program that takes no lock has changed the log since the last check (G5)."""
         return self._locked.modified if self._locked.busy else self._locked.look()
 
     async def refresh(self) -> bool:

@@ -254,8 +254,9 @@ class Replacement(Struct, frozen=True):
     keep_lines: int = 0
     from_timeline: str | None = None
     records: Sequence[NewRecord] = ()
-    working_copy: Callable[..., bool] | None = None
-    """The logs are kept elsewhere: nothing is synced, what is taken over is compared when it is read; see `durable.Share`."""
+    borrow: Callable[..., bool] | None = None
+    """A `durable.Share`, given where another place than these files keeps the logs: then nothing is synced, and what is
+    borrowed is compared when it is read."""
     reuse: bool = False
     """A present log that is empty, or has a timeline's bytes, becomes none; one with the new log's bytes stays."""
 

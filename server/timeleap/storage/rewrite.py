@@ -196,21 +196,21 @@ class Draft(Struct):
 
     log: StoredLog  # what it holds so far
     index: OpenFile
-    working_copy: Share | None = None  # see `Replacement`
+    borrow: Share | None = None  # see `Replacement`
     parsed: bool = True  # every line of it was parsed at least once
     shared: int = 0  # bytes that it has from the beginning of another file
     in_place: bool = False  # it is the live log: there is no draft any more
     _sync: Future[None] | None = None  # of all that is in the file
 
     @classmethod
-    def for_log(cls, path: Path, *, working_copy: Share | None = None) -> Draft:
+    def for_log(cls, path: Path, borrow: Share | None = None) -> Draft:
         file = durable.open_temporary(path.parent, path.name)
         try:
             index = durable.open_temporary(path.parent, path.name)
         except BaseException:
             durable.remove_file(file.path)
             raise
-        return cls(StoredLog(path, file, EntryStore(index, 0, writable=True)), index, working_copy)
+        return cls(StoredLog(path, file, EntryStore(index, 0, writable=True)), index, borrow)
 
     @property
     def file(self) -> OpenFile:
@@ -241,12 +241,13 @@ class Draft(Struct):
 
     def begin_as(self, file: OpenFile, size: int) -> None:
         """Have the first bytes of another file."""
-        if self.working_copy is None or not self.working_copy(file, self.file, 0, size):
+        if self.borrow is None or not self.borrow(file, self.file, 0, size):
             file.copy_to(self.file, 0, size)
 
     def begin_sync(self) -> None:
         """Let the disk take what is in the file by now, while that is being compared with what was written."""
-        self._sync = self._sync or (None if self.working_copy else threads.pool.submit(self.file.sync))
+        if self._sync is None and self.borrow is None:
+            self._sync = threads.pool.submit(self.file.sync)
 
     def end_sync(self) -> None:
         """Return when the draft is durable as far as its sync was begun."""
@@ -309,7 +310,7 @@ def _draft(log: StoredLog, replacement: Replacement, timelines: Timelines, lowes
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
         source = before = log.file.status()._replace(names=1)
-        with Draft.for_log(log.path, working_copy=replacement.working_copy) as draft:
+        with Draft.for_log(log.path, replacement.borrow) as draft:
             if replacement.from_timeline is not None:
                 source = _begin_as_timeline(draft, replacement.from_timeline, timelines)
             else:
@@ -325,13 +326,12 @@ def _draft(log: StoredLog, replacement: Replacement, timelines: Timelines, lowes
             if replaces:
                 draft.finish()  # what is noted meanwhile counts only with its rename
                 failpoint("replace.built")
-            head = draft.log.head(timelines.notes.epoch, number)
             return NewLog(
                 timeline.stem,
                 replaces,
                 equals,
                 draft.log.state,
-                head,
+                draft.log.head(timelines.notes.epoch, number),
                 log=draft.log,
                 replacement=replacement,
                 draft=draft,
@@ -370,7 +370,7 @@ def commit_log(new: NewLog, timelines: Timelines) -> StoredLog:
     with storage_errors("replace the log", log.path):
         failpoint("replace.prepared")
         draft.end_sync()
-        if not draft.working_copy:
+        if draft.borrow is None:
             log.file.sync()
         check_untouched(log)
         live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
@@ -408,7 +408,7 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
     _check(draft.file, log, keep, keep_lines)
     _unmark_cut_batch(draft, keep)
     draft.shared = log.store.state(keep).length
-    if not draft.working_copy:
+    if draft.borrow is None:
         _check(draft.file, log, 0, keep)
 
 
@@ -437,7 +437,7 @@ def _unmark_cut_batch(draft: Draft, keep: int) -> None:
 
 def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
     """The lines were copied as they are, from the first on: their entries hold."""
-    state, share = log.store.state(lines), draft.working_copy
+    state, share = log.store.state(lines), draft.borrow
     if share is not None and log.file is not None and draft.log.store.begin_as(log.store, lines, share):
         draft.parsed = log.store.is_parsed(log.file.identity.inode)
     else:
@@ -499,7 +499,7 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
         draft.shared = log.state.length
         draft.begin_sync()
         intact = source.parsed and log.state.lines and log.state.pending_chars >= 0 and not log.state.has_damage
-        if intact and (draft.working_copy or has_bytes_of(log, draft.file)):
+        if intact and (draft.borrow is not None or has_bytes_of(log, draft.file)):
             _take_entries(draft, log, log.state.lines)
         else:
             store, length = draft.log.store, log.state.length
@@ -534,7 +534,7 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
         if there is None or there.identity != log.file.identity:
             raise changed_names(log.path)
         failpoint("replace.linked")
-        if not draft.working_copy:
+        if draft.borrow is None:
             durable.sync_directory(log.path.parent)
         failpoint("replace.linked_synced")
         durable.replace_file(draft.file.path, log.path)
@@ -542,7 +542,7 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
         with suppress(OSError):  # the next replacement or the next open removes it
             durable.remove_file(timeline)
         raise
-    if not draft.working_copy:
+    if draft.borrow is None:
         _make_names_durable(log, timeline)
 
 

@@ -43,7 +43,7 @@ class UnpackedFile(OpenFile):
     def __init__(self, path: Path, packed: FileStatus, unpacked: OpenFile) -> None:
         """Show what is in `unpacked` under the name and with the times of a packed file."""
         self._fd = self._closing = -1  # all reading is that of `unpacked`, which others may read, too
-        self.path, self.shared = path, None
+        self.path, self.borrowed = path, None
         self.identity = packed.identity
         self._bytes, self._status = unpacked, packed._replace(size=unpacked.status().size)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.crash.storage.recorder import Recorder
 from tests.unit.storage.logs import always, count, keep, mark, restore, said, say
 
+from timeleap.storage.engine import replace_log
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_values import Durability, Replacement, TimelineFacts
 from timeleap.storage.record import strip_tl
@@ -66,7 +67,7 @@ async def usage(engine: JsonlEngine) -> None:
 
 
 async def revert(engine: JsonlEngine) -> None:
-    await engine.replace(lambda state: Replacement(TimelineFacts("revert"), keep_lines=state.lines // 2))
+    await replace_log(engine, lambda state: Replacement(TimelineFacts("revert"), keep_lines=state.lines // 2))
 
 
 async def clear(engine: JsonlEngine) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,8 +40,17 @@ def test_every_name_can_be_imported_at_once() -> None:
 
 
 def test_a_name_that_does_not_exist() -> None:
+    name = "Thread"
     with pytest.raises(AttributeError, match="no attribute 'Thread'"):
-        timeleap.Thread  # noqa: B018
+        getattr(timeleap, name)
+
+
+def test_type_checkers_are_told_of_the_same_names() -> None:
+    stub = ast.parse(Path(timeleap.__file__).with_suffix(".pyi").read_text("utf-8"))
+    imported = {alias.name for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    listed = [ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign)]
+    assert imported == set(timeleap.__all__)
+    assert [sorted(names) for names in listed] == [sorted(timeleap.__all__)]
 
 
 def test_the_version_is_that_of_the_distribution() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from timeleap.storage.engine import LogEngine
+from timeleap.storage.engine import LogEngine, replace_log
 from timeleap.storage.log_values import (
     Appended,
     LogState,
@@ -50,12 +50,12 @@ async def count(engine: LogEngine, tokens: int) -> Appended:
 
 async def keep(engine: LogEngine, lines: int, *records: NewRecord, reason: TimelineReason = "revert") -> Replaced:
     """Replace the log by its first lines and some records."""
-    return await engine.replace(lambda _: Replacement(TimelineFacts(reason), keep_lines=lines, records=records))
+    return await replace_log(engine, lambda _: Replacement(TimelineFacts(reason), keep_lines=lines, records=records))
 
 
 async def restore(engine: LogEngine, timeline_id: str) -> Replaced:
     """Replace the log by a timeline."""
-    return await engine.replace(lambda _: Replacement(TimelineFacts("restore"), from_timeline=timeline_id))
+    return await replace_log(engine, lambda _: Replacement(TimelineFacts("restore"), from_timeline=timeline_id))
 
 
 def texts(reader: LogReader) -> list[str]:

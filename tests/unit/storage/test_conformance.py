@@ -14,7 +14,7 @@ from tests.unit.storage.engines import ENGINES
 from tests.unit.storage.logs import always, count, keep, mark, records, restore, said, say, texts
 
 from timeleap.errors import ReadOnlyError, TimelineNotFoundError
-from timeleap.storage.engine import LogEngine
+from timeleap.storage.engine import LogEngine, replace_log
 from timeleap.storage.log_values import (
     Appended,
     LogState,
@@ -42,7 +42,7 @@ async def test_a_new_log_is_empty(engine: LogEngine) -> None:
     assert engine.read(0, 10) == []
     assert engine.timelines() == []
     assert engine.recovery.warnings == ()
-    assert not engine.externally_modified
+    assert not engine.recovery.modified
     assert engine.find_checkpoint(0) is None
 
 
@@ -241,7 +241,7 @@ async def test_a_plan_of_a_replacement_that_raises_changes_nothing(engine: LogEn
         raise LookupError("no")
 
     with pytest.raises(LookupError):
-        await engine.replace(refuse)
+        await replace_log(engine, refuse)
 
     def unprepared() -> None:
         with engine.draft(Replacement(TimelineFacts("clear"))):
@@ -331,7 +331,7 @@ async def test_changes_wait_for_their_turn(engine: LogEngine) -> None:
         return Replacement(TimelineFacts("clear"))
 
     results = await asyncio.gather(
-        engine.append(plan), engine.run(job), engine.append(plan), engine.replace(clear), engine.append(plan)
+        engine.append(plan), engine.run(job), engine.append(plan), replace_log(engine, clear), engine.append(plan)
     )
     assert results[1] == "done"
     assert order == ["append at 0", "job begins at 1", "job ends", "append at 1", "clear at 2", "append at 0"]

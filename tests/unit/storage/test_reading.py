@@ -235,7 +235,7 @@ def test_the_state_after_a_planned_record_is_the_state_it_gets() -> None:
             await engine.append(always(record))
             assert engine.state == planned
         assert engine.entries(0, 1)[0].flags == RecordFlag.VALIDATED
-        assert MemoryEngine(access="read").externally_modified is False
+        assert MemoryEngine(access="read").recovery.modified is False
 
     import asyncio
 

@@ -57,7 +57,7 @@ async def test_only_what_changes_changes(engine: LogEngine) -> None:
     assert (after.length, after.pending_chars) == (before.length - 24, 9)
     assert [read_tl(line).get("b") for line in engine.read(0, 2)] == [read_tl(line).get("b") for line in lines[:2]]
     assert engine.head.rpartition(".")[0] != head.rpartition(".")[0]
-    assert engine.timelines() == [] and not engine.externally_modified
+    assert engine.timelines() == [] and not engine.recovery.modified
     await say(engine, "and on")
     assert texts(engine)[-1] == "and on" and engine.verify() == []
 

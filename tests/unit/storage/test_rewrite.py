@@ -18,6 +18,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.storage import durable, intents, opened_log, rewrite, scan
+from timeleap.storage.engine import replace_log
 from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, open_index, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
@@ -227,7 +228,7 @@ async def test_a_restored_timeline_stands_for_the_log_until_somebody_changes_it(
         os.utime(timeline, ns=(1, 1))  # also where the clock of the file system is slow
     else:
         monkeypatch.setattr(rewrite, "same_bytes", lambda *_: False)
-    done = await engine.replace(lambda _: Replacement(TimelineFacts("revert"), reuse=True))
+    done = await replace_log(engine, lambda _: Replacement(TimelineFacts("revert"), reuse=True))
     assert (done.timeline_id == kept.timeline_id) is not changed
     assert (names(engine.path.parent) == before) is not changed
 

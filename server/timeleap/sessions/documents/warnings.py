@@ -99,7 +99,7 @@ def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
     """Lost lines, damaged records, a missing log, a tail that was cut; each has `kind` and `message`."""
     recovery = engine.recovery
     found = loss_warnings(engine, log)
-    if engine.externally_modified:
+    if recovery.modified:
         text = f"another program has changed {log.name}; reload the session (session/reload) to take over its state"
         found.append({"kind": ExternallyModifiedError.kind, "message": text})
     found += [asdict(warning) for warning in engine.damage()]
