@@ -259,13 +259,18 @@ def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
     count, size = params.max_timelines, params.max_timeline_bytes
     named = count is not None or size is not None
     unsaid = not (named or params.older_than or params.timeline_ids or params.quarantine)
-    limits = Retention(
-        usual.max_timelines if unsaid else 1 << 62 if count is None else count,
-        usual.max_timeline_bytes if unsaid else 1 << 62 if size is None else size,
-    )
+    limits = None
+    if unsaid:
+        limits = usual
+    elif named:
+        limits = Retention(_or_unlimited(count), _or_unlimited(size))
     return PruneRequest(
-        limits=limits if named or unsaid else None,
+        limits=limits,
         older_than=parse_time(params.older_than, "olderThan") if params.older_than is not None else None,
         timeline_ids=tuple(params.timeline_ids or ()),
         quarantine=bool(params.quarantine),
     )
+
+
+def _or_unlimited(limit: int | None) -> int:
+    return 1 << 62 if limit is None else limit

@@ -379,7 +379,8 @@ class Session:
         found = await self.engine.reload()
         self.transactions.requests.forget()
         self.transactions.reread()
-        if (event := recovered(self.engine)) is not None:
+        event = recovered(self.engine)
+        if event is not None:
             self.emit(event)
         return found
 

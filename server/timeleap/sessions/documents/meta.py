@@ -287,7 +287,9 @@ class Meta:
                 self._warnings = kept.warnings("metaDamaged", f"the damaged file is kept as {aside.name}")
 
     def _read(self) -> Document:
-        if (read := self._document) is not None:
+        # One look without the lock: another thread may have the file read again at any moment.
+        read = self._document
+        if read is not None:
             return read
         with self._lock:
             if self._document is None:

@@ -127,7 +127,9 @@ def inherited_losses(engine: LogEngine, session_id: str) -> list[dict[str, Any]]
 
 def modes_warning() -> list[dict[str, Any]]:
     """A file system that took no modes: others may read what is stored."""
-    return [{"kind": "readableByOthers", "message": modes_refused.message}] if modes_refused.message else []
+    if not modes_refused.message:
+        return []
+    return [{"kind": "readableByOthers", "message": modes_refused.message}]
 
 
 def loss_in_words(engine: LogEngine, log: Path, lost: Damage) -> str:
@@ -166,7 +168,8 @@ def recovered(engine: LogEngine) -> Event | None:
 
 def tell_recovery(client: Client, engine: LogEngine, session_id: str) -> None:
     """Report what opening repaired, to the client for whom the session was opened."""
-    if (event := recovered(engine)) is not None:
+    event = recovered(engine)
+    if event is not None:
         client.notify(event.method, event.params(session_id))
 
 

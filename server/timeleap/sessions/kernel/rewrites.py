@@ -159,10 +159,11 @@ def decide_revert(
         CheckpointNotFoundError, InvalidInputError: There is no such checkpoint; no such message.
     """
     engine, target = state.log, None
+    count = engine.state.messages
     if message_index is None:
         line = find_line(engine, checkpoint_id, checkpoint_uid)
         target = read_checkpoint(engine, line)
-    elif 0 <= message_index < (count := engine.state.messages):
+    elif 0 <= message_index < count:
         line = engine.line_of_message(message_index)
     else:
         text = f"there is no message {message_index}: the history has {count}"
