@@ -12,18 +12,22 @@ _ODD: list[Any] = [None, 5, "", "x", [], {}, [None], [5], {"type": 5}, True, -1,
 """Values that no program writes where another one stands."""
 
 
+_NAMES = re.compile(r"\b(?:question|answer|steer|summary|branch|edited|reminder|ran|half|shown|call)[ _]\d+\b")
+
+
 class Damaged(NamedTuple):
     """A file with damage in it.
 
     Attributes:
         data: The file.
-        torn: The lines of which not all is there any more.
+        torn: The lines of which not all is there any more; `whole`: the others.
         hit: Number of the places that were damaged.
     """
 
     data: bytes
     torn: str
     hit: int
+    whole: str = ""
 
     def has(self, text: str) -> bool:
         """Tell whether a text, or a name such as `answer 5` in it, stood in a line that was torn."""
@@ -31,9 +35,14 @@ class Damaged(NamedTuple):
         return any(re.search(rf"{re.escape(json.dumps(name)[1:-1])}(?!\d)", self.torn) for name in names)
 
 
+def names_in(text: str) -> set[str]:
+    """The names of a history's steps, such as `answer 5`, in what it says."""
+    return set(_NAMES.findall(text))
+
+
 def damaged(data: bytes, chance: random.Random, unknown: bytes) -> Damaged:
     """Tear some lines of a file, join some, repeat some, and put `unknown` records, zeros and other line ends between."""
-    made, torn, hit = bytearray(), "", 0
+    made, torn, whole, hit = bytearray(), "", "", 0
     for line in filter(None, data.splitlines()):
         kind = chance.randrange(14)
         hit += kind < 8
@@ -58,7 +67,9 @@ def damaged(data: bytes, chance: random.Random, unknown: bytes) -> Damaged:
             made += line + b"\n"
         if kind < 3:
             torn += line.decode(errors="replace") + "\n"
-    return Damaged(bytes(made) + b"\n", torn, hit)
+        else:
+            whole += line.decode(errors="replace") + "\n"
+    return Damaged(bytes(made) + b"\n", torn, hit, whole)
 
 
 def odd_lines(

@@ -139,8 +139,10 @@ class ClaudeLog(Conversation):
         losses = self.file.left_out
         losses.put("sidechains", "messages of sub-agents stand in sidechains", self._survey.aside())
         losses.put("queue", "prompts were typed while the program worked, and not heard yet", self._survey.unheard())
+        losses.put("queue", "prompts were taken back before they were heard", self._survey.withdrawn)
         if self._chain is not None:
-            losses.put("results", "results go with no call of the conversation", self._chain.orphans)
+            lost = self._chain.orphans + self._chain.homeless
+            losses.put("results", "results go with no call of the conversation", lost)
 
     def steps(self) -> Steps:
         return Steps(self._nodes, self._said[:])

@@ -33,6 +33,7 @@ from timeleap_agents.mirrors.formats.codex import (
     is_aborted,
     prompt_of,
     result_of,
+    said_in,
     words_in,
 )
 from timeleap_agents.mirrors.formats.conversion import JsonLine, RecordWriter, folder_of, sound, time_of, workspace_of
@@ -89,7 +90,7 @@ class CodexLog(Conversation):
         self._heard: tuple[str, bytes] | None = None  # the last of them: the kind of event, and its words
         # Of words, by their number: how often events say them more than items.
         self._words, self._said = IdNumbers(), array("i", [0])
-        self._unheard = 0
+        self._unheard = {"user": 0, "assistant": 0}
         self._copied: set[bytes] | None = None  # digests of the items of the thread that a sub-agent works for
         self._copies = 0
 
@@ -107,8 +108,11 @@ class CodexLog(Conversation):
             found = codex_files.title_of(self.file.path, self.session_id)
             self.title = sound(found) if found and found.strip() else None
         losses = self.file.left_out
-        losses.put("results", "results go with no call of the conversation", self._thread.orphans())
-        losses.put("events", "prompts stand in events alone", 0 if self._events is not None else self._unheard)
+        lost = self._thread.orphans() + self._thread.homeless()
+        losses.put("results", "results go with no call of the conversation", lost)
+        for role, said in (("user", "prompts"), ("assistant", "answers")):
+            alone = 0 if self._events is not None else self._unheard[role]
+            losses.put("events", f"{said} stand in events alone", alone)
         losses.put("copied", "items repeat the session that a sub-agent works for", self._copies)
 
     # Reading
@@ -167,7 +171,7 @@ class CodexLog(Conversation):
                 self._thread.compact(None, steps[0] if steps else None, offset)
             else:
                 self._thread.compact(steps, None, offset)
-                self._note_words(change.items)
+                self._note_words(change.items, are_copies=True)
         else:
             for item in change.items:
                 self._thread.add(make.item(item))
@@ -177,37 +181,48 @@ class CodexLog(Conversation):
         for item in change.heard:
             self._take_event(item, change.event, make)
 
-    def _note_words(self, items: tuple[Json, ...]) -> None:
+    def _note_words(self, items: tuple[Json, ...], *, are_copies: bool = False) -> None:
+        """Note what items say; `are_copies`: most of them have said it before."""
         for item in items:
-            if item.get("type") == "message" and item.get("role") in ("user", "assistant"):
-                words = words_in(item)
-                if words is not None:
-                    self._count(words, -1)
-                    self.first_prompt = self.first_prompt or first_words({"content": sound(words)})
-                if words is not None or item.get("role") == "assistant":
-                    self._events = None
+            if (words := said_in(item)) is None:
+                continue
+            role = str(item["role"])
+            if not are_copies or self._is_unheard(role, words):
+                self._count(role, words, -1)
+            if role == "user":
+                self.first_prompt = self.first_prompt or first_words({"content": sound(words)})
+            self._events = None
 
     def _take_event(self, item: Json, event: str, make: _StepMaker) -> None:
-        words = words_in(item)
-        if words is not None:
-            self._count(words, 1)
-        if self._events is None:
-            return
         before, self._heard = self._heard, (event, _fingerprint(item))
         if before is not None and before[0] != event and before[1] == self._heard[1]:
             return  # the same words in two kinds of events
+        words, said = words_in(item), said_in(item)
+        if said is not None:
+            self._count(str(item["role"]), said, 1)
+        if self._events is None:
+            return
         self._events.append(self._thread.note(make.step("event")))
         self._answered = self._answered or item.get("role") == "assistant"
         if words:
             self.first_prompt = self.first_prompt or first_words({"content": sound(words)})
 
-    def _count(self, words: str, number: int) -> None:
-        key = self._words.number(f".{' '.join(words.split())}")
-        if key == len(self._said):
+    def _number(self, role: str, words: str) -> int:
+        """The number of what a person, or the program, says."""
+        number = self._words.number(f"{role}.{''.join(words.split())}")
+        if number == len(self._said):
             self._said.append(0)
-        before = max(0, self._said[key])
-        self._said[key] += number
-        self._unheard += max(0, self._said[key]) - before
+        return number
+
+    def _is_unheard(self, role: str, words: str) -> bool:
+        """True of words that stand in events alone, so far."""
+        return self._said[self._number(role, words)] > 0
+
+    def _count(self, role: str, words: str, change: int) -> None:
+        number = self._number(role, words)
+        before = max(0, self._said[number])
+        self._said[number] += change
+        self._unheard[role] += max(0, self._said[number]) - before
 
     # Other files of the thread, and of those it comes from
 

@@ -17,7 +17,7 @@ from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.growing_file import (
     MAX_BRANCHES,
 )
-from timeleap_agents.mirrors.id_numbers import IdNumbers
+from timeleap_agents.mirrors.id_numbers import CallNotes, IdNumbers
 from timeleap_agents.mirrors.steps import PlacedStep, Steps, StepTable
 
 Kind = Literal["prompt", "call", "result", "aborted", "event", "other", "tokens"]
@@ -58,36 +58,6 @@ class _Left(Struct, frozen=True):
     offset: int
 
 
-class _Calls:
-    """Calls in a conversation, by their numbers: those that are made, and those that are answered alone."""
-
-    def __init__(self) -> None:
-        self._made, self._alone = bytearray(), bytearray()
-        self.lacks = 0  # how many are answered alone
-
-    def make(self, call: int) -> None:
-        """Note that a call is made."""
-        self._widen(call)
-        self.lacks -= self._alone[call]
-        self._made[call], self._alone[call] = True, False
-
-    def answer(self, call: int) -> None:
-        """Note the result of a call."""
-        self._widen(call)
-        if not self._made[call] and not self._alone[call]:
-            self._alone[call] = True
-            self.lacks += 1
-
-    def made(self, call: int) -> bool:
-        """True of a call that is made somewhere in the conversation."""
-        return call < len(self._made) and bool(self._made[call])
-
-    def _widen(self, call: int) -> None:
-        more = bytes(max(0, call + 1 - len(self._made)))
-        self._made += more
-        self._alone += more
-
-
 class Thread:
     """The items taken so far, each as the place of its step; of a million there are a few numbers each.
 
@@ -107,7 +77,8 @@ class Thread:
         self._head = ROOT
         self._left: deque[_Left] = deque(maxlen=MAX_BRANCHES)
         self._log: array[int] | None = array("i")  # the items up to the head, if they are known
-        self._calls = _Calls()
+        self._calls = CallNotes()
+        self._all_calls = CallNotes()  # also of what was left
 
     @property
     def system(self) -> ItemStep | None:
@@ -122,6 +93,7 @@ class Thread:
         """Keep a step; returns its place in the table."""
         self._kinds.append(KINDS.index(step.kind))
         self._call_of.append(self._ids.number(step.call))
+        self._count(len(self._kinds) - 1, self._all_calls)
         return self.table.add(step)
 
     @property
@@ -193,6 +165,12 @@ class Thread:
         log = self._present()
         return sum(self._is_lost(item, self._calls) for item in log) if self._calls.lacks else 0
 
+    def homeless(self) -> int:
+        """Number of calls that are answered in what was left, and made nowhere."""
+        log = self._present()
+        here = (self._call_of[item] for item in log if self._is_lost(item, self._calls)) if self._calls.lacks else ()
+        return self._all_calls.alone_but(here)
+
     def earlier(self, since: int) -> Iterator[tuple[Steps, TimelineReason]]:
         """The conversations that were left, oldest first, each but those with which another one begins. `since`: those
         alone that end at or behind this offset."""
@@ -218,7 +196,7 @@ class Thread:
     def _keeps_prompts(self, place: int) -> bool:
         return place in self._compactions and self._compactions[place].keeps_prompts
 
-    def _is_lost(self, item: int, calls: _Calls) -> bool:
+    def _is_lost(self, item: int, calls: CallNotes) -> bool:
         return self._kind(item) == "result" and not calls.made(self._call_of[item])
 
     def _present(self) -> array[int]:
@@ -227,7 +205,7 @@ class Thread:
             self._calls = self._calls_in(self._log)
         return self._log
 
-    def _whole(self, items: array[int], calls: _Calls) -> Steps:
+    def _whole(self, items: array[int], calls: CallNotes) -> Steps:
         if calls.lacks:
             items = array("i", (item for item in items if not self._is_lost(item, calls)))
         return self.with_system(items)
@@ -239,13 +217,13 @@ class Thread:
         if compaction is not None:
             self._compactions[self._head] = compaction
 
-    def _calls_in(self, items: array[int]) -> _Calls:
-        calls = _Calls()
+    def _calls_in(self, items: array[int]) -> CallNotes:
+        calls = CallNotes()
         for item in items:
             self._count(item, calls)
         return calls
 
-    def _count(self, item: int, calls: _Calls) -> None:
+    def _count(self, item: int, calls: CallNotes) -> None:
         kind = self._kind(item)
         if kind == "call":
             calls.make(self._call_of[item])

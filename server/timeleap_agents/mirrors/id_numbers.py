@@ -65,6 +65,44 @@ class IdNumbers:
         self._scratch.let_go()
 
 
+class CallNotes:
+    """Calls in a conversation, by their numbers: those that are made, and those that are answered alone.
+
+    Attributes:
+        lacks: How many are answered alone.
+    """
+
+    def __init__(self) -> None:
+        self._made, self._alone = bytearray(), bytearray()
+        self.lacks = 0
+
+    def make(self, call: int) -> None:
+        """Note that a call is made."""
+        self._widen(call)
+        self.lacks -= self._alone[call]
+        self._made[call], self._alone[call] = True, False
+
+    def answer(self, call: int) -> None:
+        """Note the result of a call."""
+        self._widen(call)
+        if not self._made[call] and not self._alone[call]:
+            self._alone[call] = True
+            self.lacks += 1
+
+    def made(self, call: int) -> bool:
+        """True of a call that is made somewhere in the conversation."""
+        return call < len(self._made) and bool(self._made[call])
+
+    def alone_but(self, calls: Iterable[int]) -> int:
+        """Number of the calls that are answered alone, without these."""
+        return self.lacks - sum(self._alone[call] for call in set(calls) if call < len(self._alone))
+
+    def _widen(self, call: int) -> None:
+        more = bytes(max(0, call + 1 - len(self._made)))
+        self._made += more
+        self._alone += more
+
+
 class PackedTexts:
     """Texts one behind the other; a UUID in its usual form takes 17 bytes."""
 

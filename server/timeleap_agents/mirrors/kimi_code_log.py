@@ -60,6 +60,7 @@ from timeleap_agents.mirrors.growing_file import (
     ResumableSession,
     version_of,
 )
+from timeleap_agents.mirrors.id_numbers import IdNumbers
 from timeleap_agents.mirrors.steps import Step, Steps
 
 TESTED: Final = (1, 5)
@@ -89,6 +90,8 @@ class KimiCodeLog(Conversation):
         self._paired: set[int] = set()  # lines of undos that switches have done already
         self._earlier: list[tuple[Steps, TimelineReason]] = []
         self._aside = 0  # records of other agents
+        self._unsaid: set[str] = set()  # ids of prompts of turns that no message has
+        self._said = IdNumbers()  # of those that one has
 
     def read(self) -> None:
         for line in self.file.added():
@@ -98,7 +101,10 @@ class KimiCodeLog(Conversation):
                 self._lines += 1
         self._read_notes()
         losses = self.file.left_out
-        losses.put("results", "results go with no call of the conversation", self._context.orphans)
+        orphans = self._context.orphans
+        lost = len(orphans) + self._journal.homeless(orphans)
+        losses.put("results", "results go with no call of the conversation", lost)
+        losses.put("prompts", "prompts stand in notes of turns alone", len(self._unsaid))
         losses.put("agents", "records are of another agent", self._aside)
 
     def read_start(self) -> None:
@@ -118,6 +124,7 @@ class KimiCodeLog(Conversation):
                 self._aside += str(record.get("type")).startswith("context.")
                 return
         entry = entry_of(line, record, self._lines)
+        self._note_prompt(entry, record)
         if entry is not None:
             self._apply(entry, record)
         elif record.get("type") == "profile.bind":
@@ -125,6 +132,17 @@ class KimiCodeLog(Conversation):
                 self._journal.prompt = PieceStep(f"{line.offset}", line.offset, line.length, when, "profile")
         else:
             self._leave_out(record)
+
+    def _note_prompt(self, entry: JournalEntry | None, record: Json) -> None:
+        """Note a turn's prompt, and the message that says it, whichever stands first."""
+        prompt = record.get("promptId")
+        if entry is not None and entry.kept and entry.id:
+            self._said.number(entry.id)
+            self._unsaid.discard(entry.id)
+        elif record.get("type") in ("turn.prompt", "turn.steer") and isinstance(prompt, str):
+            origin = record.get("origin")
+            if isinstance(origin, dict) and origin.get("kind") == "user" and not self._said.find(prompt):
+                self._unsaid.add(prompt)
 
     def _leave_out(self, record: Json) -> None:
         """Note a record that is neither of the conversation nor state."""
@@ -300,7 +318,9 @@ class KimiCodeLog(Conversation):
         state = self._state_of(session, path, session_id)
         healed = []
         if self._context.orphans:
-            healed.append(f"{self._context.orphans} results of calls that are not in the conversation are left out")
+            healed.append(
+                f"{len(self._context.orphans)} results of calls that are not in the conversation are left out"
+            )
         return ResumableSession(
             path,
             self._records_of(steps),

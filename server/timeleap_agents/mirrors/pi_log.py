@@ -70,7 +70,7 @@ class PiLog(Conversation):
         super().read()
         self._tree.shown(self._tree.head)
         losses = self.file.left_out
-        losses.put("results", "results go with no call of the conversation", self._tree.orphans)
+        losses.put("results", "results go with no call of the conversation", self._tree.orphans())
         text = "answers that failed and commands that were kept from the model: pi does not send them"
         losses.put("failed", text, len(self._tree.failed))
 
@@ -139,6 +139,8 @@ class PiLog(Conversation):
             if is_new and not any(steps == each[: len(steps)] for each in known):
                 known.append(steps)
                 found.append(Earlier(steps, reason))
+        changed = "edits are of entries that are not in the conversation"
+        self.file.left_out.put("edits", changed, len(self._tree.lost_edits))
         return found[::-1]
 
     def open_calls(self, steps: Sequence[Step]) -> set[str]:

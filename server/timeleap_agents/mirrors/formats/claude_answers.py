@@ -119,6 +119,12 @@ class Answers:
         """The places of the results of a call."""
         return self._results.of(call)
 
+    def homeless(self, but: bytearray) -> int:
+        """Number of results whose call no answer makes, without those in places that are marked in `but`."""
+        places, callers = self._places, self.callers
+        others = (place for place in places.scratch.stages(range(len(places))) if not but[place])
+        return sum(callers.first(call) < 0 for place in others for call in places.results(place))
+
 
 class AnsweredWay:
     """The places of one conversation in the order in which the program sends them: all records of an answer, calls before

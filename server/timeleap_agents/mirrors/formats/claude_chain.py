@@ -46,6 +46,7 @@ class Chain:
 
     Attributes:
         orphans: Number of results on the way of `main` that go with no call.
+        homeless: Number of the other results in the file whose call is nowhere in it.
         tail: Number of the id of the record that one which goes on from `main` names; 0: none.
     """
 
@@ -62,7 +63,7 @@ class Chain:
         self._answers = Answers(self._places)
         self._used = bytearray(len(self._places))
         self._lost = 0
-        self.orphans = 0
+        self.orphans = self.homeless = 0
         self.tail = 0
 
     # The conversations
@@ -77,6 +78,7 @@ class Chain:
         self.tail = self._table.uuid[self._places.rows[end]]
         codes = self._conversation(leaf)
         self.orphans = self._lost
+        self.homeless = self._answers.homeless(self._used)
         return codes
 
     def others(self, since: int = 0) -> Iterator[Branch]:
@@ -118,7 +120,8 @@ class Chain:
         places = self._places
         is_inner = bytearray(len(places) + 1)  # the last is for no place
         for place in range(len(places)):
-            if places.speaks(place):
+            # What a compaction kept has been led through without the summary that it hangs on now.
+            if places.speaks(place) and not self._used[place]:
                 is_inner[places.speaking_at(places.parents[place])] = True
         for place in range(len(places) - 1, -1, -1):
             if places.speaks(place) and not self._used[place] and not is_inner[place]:

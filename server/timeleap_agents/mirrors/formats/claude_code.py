@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from array import array
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -177,14 +178,23 @@ def _ids(blocks: list[Json], kind: str, member: str) -> Iterator[str]:
             yield value
 
 
+WORDS_COMPARED: Final = 1000  # characters
+
+
 class _Queued(Struct):
     """A prompt in the program's queue. `heard` is the order of the record by which it left the queue for the model."""
 
     row: int
     order: int
     words: str
+    lines: list[str]
     heard: int = -1
     gone: bool = False
+
+    def stands_in(self, lines: list[str]) -> bool:
+        """True if its lines are among these, one behind the other."""
+        size = len(self.lines)
+        return any(lines[at : at + size] == self.lines for at in range(len(lines) - size + 1))
 
 
 class EntrySurvey:
@@ -195,6 +205,7 @@ class EntrySurvey:
         leaf: The program's last note of where the conversation ends.
         workspace: URI of the folder that the last record names which names one; `began_in`: of the first.
         first_prompt: How the first prompt of the file begins.
+        withdrawn: Number of prompts that were taken out of the queue again.
     """
 
     def __init__(self, left_out: LossTally) -> None:
@@ -202,6 +213,8 @@ class EntrySurvey:
         self._titles: dict[str, str] = {}
         self.first_prompt: str | None = None
         self._queue: list[_Queued] = []
+        self.withdrawn = 0
+        self._last_heard: deque[str] = deque(maxlen=8)  # words of the last prompts in records of their own
         self._answered = -1  # order of the last answer
         self._asked = -1  # of the last prompt in a record of its own
         self._spoken = {False: 0, True: 0}  # number of messages, in sidechains and not
@@ -232,6 +245,8 @@ class EntrySurvey:
         if (time := time_of(record.get("timestamp"))) is not None:
             self.created_at, self.updated_at = min(self.created_at or time, time), max(self.updated_at or time, time)
         node = node_of(line, self.number)
+        if record.get("isVirtual") is True and kind in ("user", "assistant"):
+            self._left_out.add("virtual", "messages were for the screen alone: the program does not send them")
         if node is not None:
             if kind not in IN_TREE:
                 self._left_out.add("records", f"records of the type {kind[:40]} are none of the conversation")
@@ -258,8 +273,8 @@ class EntrySurvey:
             if node.kind == "prompt":
                 self._asked = node.order
                 self.first_prompt = self.first_prompt or first_words({"content": sound(words or "")})
-            if self._queue:
-                self._find_queued(words or "\n".join(str(block.get("text")) for block in _blocks_of(record)))
+            text = words or "\n".join(str(block.get("text")) for block in _blocks_of(record))
+            self._find_queued(text, may_say_more=record.get("type") == "attachment")
 
     def repeated(self, node: Node) -> int | None:
         """The row of the message that the node read last says once more under its id, if it is one that was read before;
@@ -291,17 +306,17 @@ class EntrySurvey:
     def _take_operation(self, line: JsonLine, record: Json) -> None:
         operation = record.get("operation")
         words = "\n".join(str(block.get("text")) for block in _blocks_of(record) if block.get("type") == "text").strip()
+        same = " ".join(words.split())
+        is_heard = operation == "dequeue" or record.get("reason") == "absorbed_mid_turn"
         if operation == "enqueue":
             if words:
-                person = words_of_person([words])
-                kind: Kind = "said" if person is None else "prompt"
-                time = time_of(record.get("timestamp"))
-                node = Node(
-                    self.number, f"@{line.offset}", "", False, kind, True, line.offset, line.length, time, queued=True
-                )
-                self._queue.append(_Queued(self.nodes.add(node), self.number, " ".join(words.split())))
+                self._enqueue(line, record, words)
             return
-        same = " ".join(words.split())
+        is_known = same[:WORDS_COMPARED] in self._last_heard
+        if same and is_heard and not is_known and all(each.words != same for each in self._queue):
+            self._enqueue(line, record, words)  # the record by which it came into the queue was damaged
+        if operation not in ("dequeue", "remove", "popAll"):
+            return
         waiting = [each for each in self._queue if each.heard < 0 and not each.gone]
         if operation == "popAll":
             taken = waiting
@@ -310,25 +325,37 @@ class EntrySurvey:
         else:
             taken = waiting[:1]
         for each in taken:
-            if operation == "dequeue" or record.get("reason") == "absorbed_mid_turn":
+            if is_heard:
                 each.heard = self.number
             else:
                 each.gone = True
+                self.withdrawn += 1
 
-    def _find_queued(self, text: str) -> None:
-        """Take out of the queue what stands in a record of its own."""
-        said = " ".join(text.split())
-        for each in self._queue:
-            if not each.gone and each.words in said:
-                each.gone = True
-                return
+    def _enqueue(self, line: JsonLine, record: Json, words: str) -> None:
+        kind: Kind = "said" if words_of_person([words]) is None else "prompt"
+        time = time_of(record.get("timestamp"))
+        node = Node(self.number, f"@{line.offset}", "", False, kind, True, line.offset, line.length, time, queued=True)
+        self._queue.append(_Queued(self.nodes.add(node), self.number, " ".join(words.split()), words.splitlines()))
+
+    def _find_queued(self, text: str, *, may_say_more: bool) -> None:
+        """Take out of the queue what stands in a record of its own: the same words, one of several prompts in it, or,
+        if it `may_say_more`, words in what the program says around them."""
+        said, lines = " ".join(text.split()), text.splitlines()
+        self._last_heard.append(said[:WORDS_COMPARED])
+        waiting = [each for each in self._queue if not each.gone]
+        found = next((each for each in waiting if each.words == said), None)
+        found = found or next((each for each in waiting if each.stands_in(lines)), None)
+        if found is None and may_say_more:
+            found = next((each for each in waiting if f" {each.words} " in f" {said} "), None)
+        if found is not None:
+            found.gone = True
 
     def queued(self) -> list[QueuedPrompt]:
         """The prompts that the model has heard, and that stand in the queue's operations alone: behind where it heard
         them."""
         found = []
         for each in self._queue:
-            if not each.gone and each.heard >= 0 and self._answered > each.heard:
+            if not each.gone and each.heard >= 0 and max(self._answered, self._asked) > each.heard:
                 found.append(QueuedPrompt(each.row, each.heard))
             elif not each.gone and each.heard < 0 and self._asked > each.order:
                 found.append(QueuedPrompt(each.row, each.order))

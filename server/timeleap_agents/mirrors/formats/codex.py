@@ -167,6 +167,14 @@ def words_in(item: Json) -> str | None:
     return words
 
 
+def said_in(item: Json) -> str | None:
+    """The words that a person or the model says in an item; None where it is no prompt and no answer."""
+    if item.get("type") != "message" or item.get("role") != "assistant":
+        return words_in(item)
+    content = item.get("content")
+    return content if isinstance(content, str) else "".join(_texts(content))
+
+
 def counts_as_prompt(item: Json) -> bool:
     """True for a message that Codex counts as one of the person's when it rolls back or sums up: any of the role `user`
     but those with a part that is one of its own elements, whoever typed the rest."""

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.kimi_code import MAIN, JournalEntry, Kind, estimated
-from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists
+from timeleap_agents.mirrors.id_numbers import CallNotes, IdNumbers, NumberLists
 from timeleap_agents.mirrors.steps import PackedList, Step, Steps
 
 _PROMPT: Final = -1
@@ -55,14 +55,24 @@ class Journal:
         self._codes: dict[tuple[int, int, int], int] = {}
         self._call_ids, self._calls = IdNumbers(), NumberLists()  # calls that an entry makes
         self._answered = array("I")  # by place: the call that it answers
+        self._all_calls = CallNotes()
 
     def add(self, entry: JournalEntry) -> int:
         """Add an entry; returns its place."""
         self.offsets.append(entry.offset)
         number = self._call_ids.number
-        self._calls.append(map(number, (*entry.calls, entry.call) if entry.kind == "call" else entry.calls))
+        made = [number(call) for call in ((*entry.calls, entry.call) if entry.kind == "call" else entry.calls)]
+        for call in made:
+            self._all_calls.make(call)
+        self._calls.append(made)
         self._answered.append(number(entry.call) if entry.kind == "result" or entry.role == "tool" else 0)
+        if self._answered[-1]:
+            self._all_calls.answer(self._answered[-1])
         return self.entries.add(entry)
+
+    def homeless(self, but: Iterable[int]) -> int:
+        """Number of calls that are answered and made nowhere, without those that the entries at these places answer."""
+        return self._all_calls.alone_but(map(self._answered.__getitem__, but))
 
     def part(self, code: int, start: int, stop: int) -> int:
         """The number of a part of the text of an entry."""
@@ -167,13 +177,13 @@ class JournalContext(Struct):
 
     Attributes:
         journal: All entries.
-        orphans: Results that go with no call.
+        orphans: Places of the results that go with no call.
         begun: Ids of all steps that the journal says have begun.
     """
 
     journal: Journal
     messages: list[JournalMessage] = field(default_factory=list)
-    orphans: int = 0
+    orphans: list[int] = field(default_factory=list)
     begun: IdNumbers = field(default_factory=IdNumbers)
     _open: JournalMessage | None = None
     _step: str = ""
@@ -215,7 +225,7 @@ class JournalContext(Struct):
 
     def _add(self, place: int, entry: JournalEntry) -> None:
         if entry.role == "tool" and not self._waits(entry.call):
-            self.orphans += 1
+            self.orphans.append(place)
             return
         if not entry.blank:
             message = JournalMessage(array("i", [place]), place)
@@ -260,7 +270,7 @@ class JournalContext(Struct):
 
     def _take_result(self, place: int, entry: JournalEntry) -> None:
         if entry.call not in self._waiting:
-            self.orphans += 1
+            self.orphans.append(place)
             return
         self._waiting.discard(entry.call)
         message = JournalMessage(array("i", [place]), place, order=self._calls.index(entry.call))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from timeleap.json_value import Json
 from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import image_part, parts_in, text_part, think_part
-from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists
+from timeleap_agents.mirrors.id_numbers import CallNotes, IdNumbers, NumberLists
 from timeleap_agents.mirrors.steps import PackedList, Step, Steps
 
 SUMMARY: Final = (
@@ -79,12 +79,15 @@ class EntryTree:
 
     Attributes:
         left: Ends of the branches that were left, and the reasons.
-        orphans: Results that go with no call of the branch that was shown last.
+        lost: Numbers of the calls of results that go with no call of the branch that was shown last.
+        lost_edits: Places of edits that change no entry of a branch that was shown.
     """
 
     def __init__(self) -> None:
         self.left: list[tuple[int, TimelineReason]] = []
-        self.orphans = 0
+        self.lost: list[int] = []
+        self.lost_edits: set[int] = set()
+        self._all_calls = CallNotes()
         self._written = PackedList(PiEntry)  # those that are written twice included
         self._ids, self._call_ids = IdNumbers(), IdNumbers()
         self._place_of = array("I", [0])  # by the number of an id, from 1
@@ -140,6 +143,12 @@ class EntryTree:
         self._entry[place], self._offset[place], self._kept[place] = self._written.add(entry), entry.offset, kept
         self._calls.append(map(self._call_ids.number, entry.calls))
         self._result[place] = self._call_ids.number(entry.result)
+        for call in map(self._call_ids.number, entry.calls):
+            self._all_calls.make(call)
+        if entry.result:
+            self._all_calls.answer(self._result[place])
+        if entry.kind == "edit" and not entry.omits:
+            self.lost_edits.add(place)
         self._kinds[place] = KINDS.index(entry.kind)
         marks = _FAILED_MARK * entry.failed + _OMITS * entry.omits + _OF_SYSTEM * (entry.role == "system")
         self._marks[place] = marks
@@ -152,7 +161,7 @@ class EntryTree:
         edits = {self._kept[at]: at for at in chosen if self._kind(at) == "edit"}
         codes = array("i")
         calls = bytearray(len(self._call_ids) + 1)
-        self.orphans = 0
+        self.lost = []
         for number, at in enumerate(chosen):
             edit = edits.get(self._id[at], -1)
             is_old_summary = self._kind(at) == "summary" and number > 0
@@ -162,12 +171,16 @@ class EntryTree:
             if edit >= 0 and self._marks[edit] & _OMITS:
                 continue
             if self._result[at] and not calls[self._result[at]]:
-                self.orphans += 1
+                self.lost.append(self._result[at])
                 continue
             for call in self._calls.of(self._entry[at]):
                 calls[call] = True
             codes.append(at if edit < 0 else self._code(at, edit))
         return Steps(self, codes)
+
+    def orphans(self) -> int:
+        """Number of results that go with no call: of the branch that was shown last, or, elsewhere, of any."""
+        return len(self.lost) + self._all_calls.alone_but(self.lost)
 
     def speaks(self, steps: Steps) -> bool:
         """True if some of the steps are no system prompts."""
@@ -194,6 +207,7 @@ class EntryTree:
 
     def _code(self, place: int, edit: int) -> int:
         """The number of an entry with what an edit puts into it."""
+        self.lost_edits.discard(edit)
         code = self._codes.get((place, edit))
         if code is None:
             self._edited.append((place, edit))
