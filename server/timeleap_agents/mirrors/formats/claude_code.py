@@ -306,30 +306,33 @@ class EntrySurvey:
     def _take_operation(self, line: JsonLine, record: Json) -> None:
         operation = record.get("operation")
         words = "\n".join(str(block.get("text")) for block in _blocks_of(record) if block.get("type") == "text").strip()
-        same = " ".join(words.split())
-        is_heard = operation == "dequeue" or record.get("reason") == "absorbed_mid_turn"
         if operation == "enqueue":
             if words:
                 self._enqueue(line, record, words)
             return
-        is_known = same[:WORDS_COMPARED] in self._last_heard
-        if same and is_heard and not is_known and all(each.words != same for each in self._queue):
+        same = " ".join(words.split())
+        is_heard = operation == "dequeue" or record.get("reason") == "absorbed_mid_turn"
+        if same and is_heard and not self._is_known(same):
             self._enqueue(line, record, words)  # the record by which it came into the queue was damaged
-        if operation not in ("dequeue", "remove", "popAll"):
-            return
-        waiting = [each for each in self._queue if each.heard < 0 and not each.gone]
-        if operation == "popAll":
-            taken = waiting
-        elif same:
-            taken = [each for each in waiting if each.words == same][:1]
-        else:
-            taken = waiting[:1]
-        for each in taken:
+        for each in self._leaving(operation, same):
             if is_heard:
                 each.heard = self.number
             else:
                 each.gone = True
                 self.withdrawn += 1
+
+    def _is_known(self, words: str) -> bool:
+        """True of words that are, or were, in the queue, or were said in one of the last records."""
+        return words[:WORDS_COMPARED] in self._last_heard or any(each.words == words for each in self._queue)
+
+    def _leaving(self, operation: object, words: str) -> list[_Queued]:
+        """The prompts that an operation takes out of the queue."""
+        waiting = [each for each in self._queue if each.heard < 0 and not each.gone]
+        if operation == "popAll":
+            return waiting
+        if operation not in ("dequeue", "remove"):
+            return []
+        return [each for each in waiting if not words or each.words == words][:1]
 
     def _enqueue(self, line: JsonLine, record: Json, words: str) -> None:
         kind: Kind = "said" if words_of_person([words]) is None else "prompt"
