@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
 import sqlite3
 import time
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
+from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors import opencode_database
 from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
@@ -33,15 +37,11 @@ from timeleap_agents.mirrors.formats.opencode import (
     RowMessage,
     RowPart,
     RowStep,
-    before_revert,
-    compactions,
+    bounded,
     message_of,
     part_of,
     result_of,
     shown_to_model,
-    since_compaction,
-    steps_of,
-    without_begun_compaction,
     words_in,
 )
 from timeleap_agents.mirrors.growing_file import (
@@ -52,7 +52,9 @@ from timeleap_agents.mirrors.growing_file import (
     ResumableSession,
     version_of,
 )
-from timeleap_agents.mirrors.steps import Step
+from timeleap_agents.mirrors.opencode_messages import MessageStates, MessageTable, Run
+from timeleap_agents.mirrors.scratch import Scratch
+from timeleap_agents.mirrors.steps import Step, Steps
 from timeleap_agents.mirrors.vault.kept_rows import FOLDER, TAKE_IN
 
 TESTED: Final = (1, 18, 33)
@@ -64,8 +66,25 @@ _EVENTS: Final = """
     SELECT seq, type, data FROM event WHERE aggregate_id = ? AND seq >= ? AND type IN (
         'session.created.1', 'message.updated.1', 'message.part.updated.1', 'message.removed.1', 'message.part.removed.1')
     ORDER BY seq"""
+_THERE: Final = {"message": "SELECT 1 FROM message WHERE id = ?", "part": "SELECT 1 FROM part WHERE id = ?"}
 _FRESH_MS: Final = 5000
 """For how long after a change of a part there may have been a further one at the same time, in milliseconds."""
+
+
+SAID_AT_ONCE: Final = 200
+"""Steps whose parts are read at one moment."""
+
+
+class _Before(Struct, frozen=True):
+    """The messages before some were deleted, as events tell of them.
+
+    Attributes:
+        run: Their numbers.
+        first: The place of the first in their order.
+    """
+
+    run: memoryview
+    first: tuple[int, str] | None
 
 
 class SessionRows(GrowingFile):
@@ -89,14 +108,15 @@ class OpencodeLog(Conversation):
         if place is None:
             raise InvalidInputError.of("path", "names no session of opencode: that is its database, and `/ses_...`")
         self._database, self._id = place
-        self._rows: dict[str, RowMessage] = {}
-        self._parts: dict[str, tuple[int, RowPart]] = {}  # when each was changed last, and what it says
+        self._states = MessageStates()
+        self._rows = MessageTable(self._states)
+        self._told = MessageTable(self._states)  # as the events say it
         self._revert: Any = None
-        self._told: dict[str, RowMessage] = {}  # as the events say it
+        self._cut: tuple[tuple[int, str], int] | None = None  # a message, and what a revert leaves of it
         self._complete = False  # the events begin with the session
         self._is_told_in_part = False  # events are damaged
         self._removing = False
-        self._removed: list[list[RowMessage]] = []  # what there was before messages were deleted
+        self._removed: list[_Before] = []
         self._info: Json = {}
 
     @classmethod
@@ -157,115 +177,108 @@ class OpencodeLog(Conversation):
         if removes and not self._removing:
             self._removed = [*self._removed, self._all_told()][-MAX_BRANCHES:]
         self._removing = removes
-        if removes:
-            self._remove(data, is_message=kind == "message.removed.1")
-            return
         info, part = data.get("info"), data.get("part")
-        if kind == "message.updated.1" and isinstance(info, dict) and isinstance(info.get("id"), str):
-            made = message_of(info["id"], info, seq)
+        message_id = sound(str(data.get("messageID")))
+        if kind == "message.removed.1":
+            self._told.remove(message_id)
+        elif removes:
+            self._told.remove_part(message_id, sound(str(data.get("partID"))))
+        elif kind == "message.updated.1" and isinstance(info, dict) and isinstance(info.get("id"), str):
+            made = message_of(info["id"], info)
             if made is not None:
-                known = self._told.get(made.id)
-                made.parts = known.parts if known is not None else {}
-                self._told[made.id] = made
+                self._told.put(made)
         elif kind == "message.part.updated.1" and isinstance(part, dict) and isinstance(part.get("id"), str):
-            self._told_message(part.get("messageID"), data.get("time")).parts[part["id"]] = part_of(
-                part["id"], part, seq
-            )
+            message_id, told = sound(str(part.get("messageID"))), part_of(part["id"], part, seq)
+            if self._told.changed(message_id) is None:  # the event that made it is damaged
+                self._told.put(RowMessage(message_id, "", bounded(data.get("time")), finished=True))
+            self._told.put_part(message_id, told)
+            self._rows.doubt(message_id, told.id)
 
-    def _all_told(self) -> list[RowMessage]:
-        told = [made for message in self._told.values() if (made := message.with_author()) is not None]
-        return sorted((replace(message, parts=dict(message.parts)) for message in told), key=_order)
-
-    def _told_message(self, message_id: Any, when: Any) -> RowMessage:
-        """The message of a part; one by nobody yet where the event that made it is damaged."""
-        name = str(message_id)
-        if name not in self._told:
-            self._told[name] = RowMessage(name, "", when if type(when) is int else 0, finished=True)
-        return self._told[name]
-
-    def _remove(self, data: Json, *, is_message: bool) -> None:
-        """Take away a message, or a part of one."""
-        message = self._told.get(str(data.get("messageID")))
-        if is_message:
-            self._told.pop(str(data.get("messageID")), None)
-        elif message is not None:
-            message.parts.pop(str(data.get("partID")), None)
+    def _all_told(self) -> _Before:
+        return _Before(Scratch().aside(self._told.run()), self._told.first())
 
     def _read_rows(self, connection: sqlite3.Connection) -> None:
         """Take in the messages as they are now. A part that the events describe as it is says by which of them."""
-        rows: dict[str, RowMessage] = {}
-        damaged, latest = 0, 0
-        query = "SELECT id, time_created, time_updated, data FROM message WHERE session_id = ?"
-        for message_id, created, updated, text in connection.execute(query, (self._id,)):
-            data = object_in(text)
-            made = None if data is None else message_of(str(message_id), data)
-            if made is None:
-                damaged += 1
-                made = self._as_told(str(message_id))
-            made.created = created if type(created) is int else made.created
-            rows[made.id] = made
-            latest = max(latest, updated if type(updated) is int else 0)
-        lost, changed = self._read_parts(connection, rows)
-        damaged, latest = damaged + lost, max(latest, changed)
-        known = [made for message in rows.values() if (made := message.with_author()) is not None]
-        self._rows = {message.id: message for message in sorted(known, key=_order)}
+        fresh = int(time.time() * 1000) - _FRESH_MS
+        damaged, latest = self._read_messages(connection, fresh)
+        lost, changed = self._read_parts(connection, fresh)
+        latest = max(latest, changed)
         self.updated_at = max(self.updated_at or "", time_of(latest) or "") or None
-        self._count(damaged)
+        losses = self.file.left_out
+        losses.put("rows", "rows of the database cannot be read", damaged + lost)
+        failed = sum(1 for _ in self._states.dropped(self._rows.run()))
+        losses.put("failed", "answers ended in an error: opencode does not send them again", failed)
         if self.first_prompt is None:
             self._find_first_prompt(connection)
 
-    def _read_parts(self, connection: sqlite3.Connection, rows: dict[str, RowMessage]) -> tuple[int, int]:
-        """Put the parts into their messages; returns how many cannot be read, and when the last one changed."""
-        parts: dict[str, tuple[int, RowPart]] = {}
-        damaged, latest = 0, 0
-        query = "SELECT id, message_id, time_updated FROM part WHERE session_id = ?"
-        for part_id, message_id, updated in connection.execute(query, (self._id,)).fetchall():
-            message, changed = rows.get(message_id), updated if type(updated) is int else 0
-            part = None if message is None else self._read_part(connection, str(part_id), message.id, changed)
-            if message is None or part is None:
-                damaged += 1
+    def _read_messages(self, connection: sqlite3.Connection, fresh: int) -> tuple[int, int]:
+        """Take in the messages that may have changed; returns how many cannot be read, and when the last one changed."""
+        damaged = latest = seen = 0
+        query = "SELECT id, time_created, time_updated FROM message WHERE session_id = ?"
+        for message_id, created, updated in connection.execute(query, (self._id,)):
+            name, changed = str(message_id), bounded(updated)
+            latest, seen = max(latest, changed), seen + 1
+            if changed < fresh and self._rows.changed(name) == changed:
                 continue
-            message.parts[part.id] = part
-            parts[part.id] = changed, part
-            latest = max(latest, changed)
-        self._parts = parts
+            data = _data_of(connection, "SELECT data FROM message WHERE id = ?", name)
+            made = None if data is None else message_of(name, data)
+            if made is None:
+                damaged, changed = damaged + 1, -1
+                made = self._as_told(name)
+            if type(created) is int:
+                made = replace(made, created=bounded(created))
+            self._rows.put(made, changed)
+        if self._rows.count() != seen:
+            for name in [name for name in self._rows.ids() if not _is_in(connection, "message", name)]:
+                self._rows.remove(name)
+        return damaged, latest
+
+    def _read_parts(self, connection: sqlite3.Connection, fresh: int) -> tuple[int, int]:
+        """Take in the parts that may have changed; returns how many cannot be read, and when the last one changed."""
+        damaged = latest = seen = 0
+        query = "SELECT id, message_id, time_updated FROM part WHERE session_id = ?"
+        for part_id, message_id, updated in connection.execute(query, (self._id,)):
+            name, message, changed = str(part_id), str(message_id), bounded(updated)
+            known = self._rows.part_changed(message, name)
+            if known is None or known != changed or changed >= fresh:
+                part = self._read_part(connection, message, name)
+                if part is None:
+                    damaged += 1
+                    continue
+                self._rows.put_part(message, part, changed)
+            latest, seen = max(latest, changed), seen + 1
+        if self._rows.count_parts() != seen:
+            for message, name in [row for row in self._rows.part_ids() if not _is_in(connection, "part", row[1])]:
+                self._rows.remove_part(message, name)
         return damaged, latest
 
     def _as_told(self, message_id: str) -> RowMessage:
-        """A message whose row is damaged, without its parts: as the events say it, or else by nobody yet."""
+        """A message whose row is damaged: as the events say it, or else by nobody yet."""
         told = self._told.get(message_id)
-        return RowMessage(message_id, "", 0, finished=True) if told is None else replace(told, parts={}, finished=True)
+        return RowMessage(message_id, "", 0, finished=True) if told is None else replace(told, finished=True)
 
-    def _read_part(self, connection: sqlite3.Connection, part_id: str, message_id: str, changed: int) -> RowPart | None:
-        """The part of a row, read again if it may have changed; of a damaged row what the events say, else None."""
-        message = self._told.get(message_id)
-        told = message.parts.get(part_id) if message is not None else None
-        when, known = self._parts.get(part_id, (-1, None))
-        is_old = when == changed < int(time.time() * 1000) - _FRESH_MS
-        if known is not None and is_old and (told is None or told.seq <= known.seq):
-            return known
-        row = connection.execute("SELECT data FROM part WHERE id = ?", (part_id,)).fetchone()
-        data = object_in(row[0]) if row is not None else None
+    def _read_part(self, connection: sqlite3.Connection, message_id: str, part_id: str) -> RowPart | None:
+        """The part of a row; of a damaged row what the events say, else None, as of one without a message."""
+        if self._rows.changed(message_id) is None:
+            return None
+        told = self._told.part(message_id, part_id)
+        data = _data_of(connection, "SELECT data FROM part WHERE id = ?", part_id)
         if data is None:
             return told
         part = part_of(part_id, data)
         return told if told is not None and told.digest == part.digest else part
 
-    def _count(self, damaged: int) -> None:
-        losses = self.file.left_out
-        losses.put("rows", "rows of the database cannot be read", damaged)
-        failed = sum(message.dropped and bool(_words(message)) for message in self._rows.values())
-        losses.put("failed", "answers ended in an error: opencode does not send them again", failed)
-
     def _find_first_prompt(self, connection: sqlite3.Connection) -> None:
-        every = {message.id: message for known in self._removed for message in known} | self._rows
-        for message in sorted(every.values(), key=_order):
-            if message.role == "user" and message.parts:
-                parts = [self._data(connection, part.id, part.seq) for part in message.sorted()]
-                words = words_in(parts)
+        found: list[tuple[int, str]] = []
+        for run in (*(before.run for before in self._removed), self._rows.run()):
+            for number in self._states.first_prompts(run):
+                (step,) = map(self._states.table.step, self._states.steps_of(number))
+                words = words_in([self._data(connection, *part) for part in step.parts])
                 if words:
-                    self.first_prompt = first_words({"content": sound(words)})
-                    return
+                    found.append((self._states.created(number), words))
+                    break
+        if found:
+            self.first_prompt = first_words({"content": sound(min(found)[1])})
 
     # The conversation
 
@@ -274,51 +287,90 @@ class OpencodeLog(Conversation):
         return 0 <= end <= self.file.end and fingerprint == self.file.fingerprint
 
     def steps(self) -> Sequence[Step]:
-        messages = before_revert(list(self._rows.values()), self._revert)
-        return steps_of(since_compaction(without_begun_compaction(messages)))
+        return Steps(self._states.table, self._now())
+
+    def _now(self) -> Run[int]:
+        """The places of the steps of the conversation as it is now."""
+        run = self._states.without_begun_compaction(self._before_revert())
+        return self._states.steps(self._states.since_compaction(run))
+
+    def _before_revert(self) -> Run[int]:
+        """The messages without those that a revert takes back; the program deletes them at the next prompt."""
+        named = self._revert.get("messageID") if isinstance(self._revert, dict) else None
+        every = self._rows.run()
+        if not isinstance(named, str):
+            return every
+        named, number = sound(named), self._rows.number(sound(named))
+        if number is None:  # it is being deleted, and those behind it are to follow
+            return self._rows.run_before(named)
+        at, part = every.index(number), self._revert.get("partID")
+        if not isinstance(part, str) or self._rows.part(named, sound(part)) is None:
+            return every[:at]
+        if self._cut is None or self._cut[0] != (number, part):
+            first = self._rows.get(named)
+            assert first is not None
+            every_part = self._rows.parts(named)
+            kept = [each for each in every_part if each.id < sound(part)]
+            cut = replace(first.with_author(every_part), failed=False, aborted=False, tokens=0)
+            self._cut = (number, part), self._states.add(cut, kept)
+        return every[:at] + array("i", [self._cut[1]])
 
     def earlier(self, since: int = 0) -> list[Earlier]:
-        now = [step.key for step in self.steps()]
-        kept: list[Earlier] = []
-        for each in self._conversations_before():
-            keys = [step.key for step in each.steps]
-            is_new = any(step.offset >= since for step in each.steps)
-            if keys and is_new and keys != now[: len(keys)] and all(keys != _keys(other) for other in kept):
-                kept.append(each)
-        return kept[-MAX_BRANCHES:]
+        states, room = self._states, Scratch()
+        now, kept = states.keys(self._now()), dict[bytes, Earlier]()
+        for places, reason in self._conversations_before():
+            keys = states.keys(places)
+            if not keys or keys == now[: len(keys)] or not states.reaches(places, since):
+                continue
+            digest = hashlib.blake2b(keys, digest_size=16).digest()
+            if digest not in kept and len(kept) == MAX_BRANCHES:
+                break
+            kept.pop(digest, None)  # of those that say the same the oldest one counts
+            kept[digest] = Earlier(Steps(states.table, room.aside(places)), reason)
+        return list(kept.values())[::-1]
 
-    def _conversations_before(self) -> list[Earlier]:
-        """Conversations before each removal, compaction, revert and dropped message, some of them more than once."""
-        every = list(self._rows.values())
-        removed = self._removed
-        if self._is_told_in_part and self._told.keys() - self._rows.keys():  # no event says when these went
-            removed = [*removed, self._all_told()]
-        states = [*map(self._whole, removed), every]
-        found: list[Earlier] = []
-        for known in states[:-1]:
-            found += _summed_up(known)
-            found.append(Earlier(steps_of(since_compaction(known))))
-        found += _summed_up(every)
-        if self._revert is not None and self._revert.get("messageID") in self._rows:  # else it is being deleted
-            found.append(Earlier(steps_of(since_compaction(every))))
-        for messages in states:
-            for number, message in enumerate(messages):
-                if message.dropped and _words(message):
-                    before = steps_of(since_compaction(messages[:number]))
-                    found.append(Earlier([*before, *steps_of([message], dropped=True)]))
-        return found
+    def _conversations_before(self) -> Iterator[tuple[Run[int], TimelineReason]]:
+        """Conversations before each removal, compaction, revert and dropped message, newest first, some of them more than
+        once."""
+        states, every = self._states, self._rows.run()
+        removed = [self._whole(before) for before in self._removed]
+        if self._is_told_in_part and any(self._rows.changed(name) is None for name in self._told.ids()):
+            removed.append(self._whole(self._all_told()))  # no event says when these went
+        met: set[int] = set()
+        for run in (every, *reversed(removed)):
+            for at in states.dropped(run):
+                if run[at] not in met:
+                    met.add(run[at])
+                    before = states.steps(states.since_compaction(run[:at]))
+                    yield before + states.steps(run[at : at + 1], with_dropped=True), "import"
+        named = self._revert.get("messageID") if isinstance(self._revert, dict) else None
+        if isinstance(named, str) and self._rows.number(sound(named)) is not None:  # else it is being deleted
+            yield states.steps(states.since_compaction(every)), "import"
+        yield from self._summed_up(every)
+        for run in reversed(removed):
+            yield states.steps(states.since_compaction(run)), "import"
+            yield from self._summed_up(run)
 
-    def _whole(self, before: list[RowMessage]) -> list[RowMessage]:
+    def _summed_up(self, run: Run[int]) -> Iterator[tuple[Run[int], TimelineReason]]:
+        """The conversations before each compaction of some messages, newest first."""
+        for at in reversed(self._states.compactions(run)):
+            yield self._states.steps(self._states.since_compaction(run[:at])), "compact"
+
+    def _whole(self, before: _Before) -> Run[int]:
         """With what was said before the events begin."""
-        if self._complete or not before:
-            return before
-        first = min(message.order for message in before)
-        return [*(message for message in self._rows.values() if message.order < first), *before]
+        run = array("i", before.run)
+        if self._complete or before.first is None:
+            return run
+        return self._rows.run_until(before.first) + run
 
     def open_calls(self, steps: Sequence[Step]) -> set[str]:
-        rows = [step for step in steps if isinstance(step, RowStep)]
-        made = {step.parts[0][0] for step in rows if step.said == "call"}
-        return made - {step.parts[0][0] for step in rows if step.said == "result"}
+        found: set[str] = set()
+        for step in steps:
+            if isinstance(step, RowStep) and step.said == "call":
+                found.add(step.parts[0][0])
+            elif isinstance(step, RowStep) and step.said == "result":
+                found.discard(step.parts[0][0])
+        return found
 
     # Writing
 
@@ -332,9 +384,8 @@ class OpencodeLog(Conversation):
 
     def _said(self, steps: Sequence[Step]) -> Iterator[tuple[RowStep, list[Json]]]:
         """Steps with the parts they are made of, as they are now where no event says it. Blocking."""
-        wanted = [step for step in steps if isinstance(step, RowStep)]
-        for start in range(0, len(wanted), 200):
-            some = wanted[start : start + 200]
+        for start in range(0, len(steps), SAID_AT_ONCE):
+            some = [step for step in steps[start : start + SAID_AT_ONCE] if isinstance(step, RowStep)]
 
             def read(connection: sqlite3.Connection, some: list[RowStep] = some) -> list[list[Json]]:
                 return [[self._data(connection, *part) for part in step.parts] for step in some]
@@ -345,12 +396,10 @@ class OpencodeLog(Conversation):
         """The data of a part; empty where it is gone."""
         if seq >= 0:
             query = "SELECT data FROM event WHERE aggregate_id = ? AND seq = ?"
-            row = connection.execute(query, (self._id, seq)).fetchone()
-            found = object_in(row[0]) if row is not None else None
+            found = _data_of(connection, query, self.session_id, seq)
             if found is not None and isinstance(part := found.get("part"), dict):
                 return part
-        row = connection.execute("SELECT data FROM part WHERE id = ?", (part_id,)).fetchone()
-        return (object_in(row[0]) if row is not None else None) or {}
+        return _data_of(connection, "SELECT data FROM part WHERE id = ?", part_id) or {}
 
     def _write(self, step: RowStep, parts: list[Json], log: RecordWriter) -> None:
         part = parts[0] if parts else {}
@@ -394,23 +443,27 @@ class OpencodeLog(Conversation):
     def _document(self, connection: sqlite3.Connection, session_id: str, kept: set[str]) -> Json:
         """The session as the program exports one, with ids of its own. Blocking."""
         messages = []
-        sent = since_compaction(before_revert(list(self._rows.values()), self._revert))
-        sent = [message for message in sent if any(name in kept for name in message.parts)]
-        new = {message.id: _renamed(message.id, "msg") for message in sent}
-        for message in sent:
-            row = connection.execute("SELECT data FROM message WHERE id = ?", (message.id,)).fetchone()
-            info = {**((object_in(row[0]) if row else None) or {}), "id": new[message.id], "sessionID": session_id}
+        taken_back = self._revert if isinstance(self._revert, dict) else {}
+        sent = []
+        for name in self._rows.ids():
+            until = str(taken_back.get("partID") or "") if name == taken_back.get("messageID") else ""
+            parts = [part for part in self._rows.parts(name) if not until or part.id < until]
+            if any(part.id in kept for part in parts):
+                sent.append((name, [part for part in parts if part.id in kept or part.kind.startswith("step-")]))
+        new = {name: _renamed(name, "msg") for name, _ in sent}
+        for name, every in sent:
+            told = _data_of(connection, "SELECT data FROM message WHERE id = ?", name) or {}
+            info = {**told, "id": new[name], "sessionID": session_id}
             if info.get("parentID") in new:
                 info["parentID"] = new[info["parentID"]]
-            parts = []
-            for part in message.sorted():
-                if part.id in kept or part.kind.startswith("step-"):
-                    place = {"id": _renamed(part.id, "prt"), "messageID": new[message.id], "sessionID": session_id}
-                    data = self._data(connection, part.id, -1)
-                    if data.get("tail_start_id") in new:
-                        data["tail_start_id"] = new[data["tail_start_id"]]
-                    parts.append({**data, **place})
-            messages.append({"info": info, "parts": parts})
+            given = []
+            for part in every:
+                place = {"id": _renamed(part.id, "prt"), "messageID": new[name], "sessionID": session_id}
+                data = self._data(connection, part.id, -1)
+                if data.get("tail_start_id") in new:
+                    data["tail_start_id"] = new[data["tail_start_id"]]
+                given.append({**data, **place})
+            messages.append({"info": info, "parts": given})
         now = int(time.time() * 1000)
         info = {
             "id": session_id,
@@ -430,21 +483,15 @@ def _changes_of(path: Path) -> tuple[int, int]:
     return (0, 0) if row is None else (row.size, row.changed)
 
 
-def _summed_up(messages: list[RowMessage]) -> list[Earlier]:
-    """The conversations before each compaction of some messages."""
-    return [Earlier(steps_of(since_compaction(messages[:at])), "compact") for at in compactions(messages)]
+def _data_of(connection: sqlite3.Connection, query: str, *values: str | int) -> Json | None:
+    """The object in the column that a query names; None where there is none that can be read."""
+    row = connection.execute(query, values).fetchone()
+    return None if row is None else object_in(row[0])
 
 
-def _keys(earlier: Earlier) -> list[str]:
-    return [step.key for step in earlier.steps]
-
-
-def _order(message: RowMessage) -> tuple[int, str]:
-    return message.order
-
-
-def _words(message: RowMessage) -> bool:
-    return bool(steps_of([message], dropped=True))
+def _is_in(connection: sqlite3.Connection, table: str, name: str) -> bool:
+    """True of a row that is there."""
+    return connection.execute(_THERE[table], (name,)).fetchone() is not None
 
 
 def _renamed(name: str, kind: str) -> str:

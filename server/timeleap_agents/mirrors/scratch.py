@@ -7,6 +7,7 @@ import mmap
 import os
 import tempfile
 import weakref
+from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -50,6 +51,13 @@ class Scratch:
             for at in range(0, length, STAGE):
                 column[at : at + STAGE] = b"\xff" * min(STAGE, length - at)
         return column.cast(code)
+
+    def aside(self, numbers: array[int]) -> memoryview:
+        """Some whole numbers of four bytes, put aside if they are many."""
+        column = self.numbers("i", len(numbers))
+        column[:] = memoryview(numbers)
+        self.let_go()
+        return column
 
     def let_go(self) -> None:
         """Give back the memory of all columns that were put aside; they keep what they hold."""

@@ -58,7 +58,7 @@ class Steps(Sequence[Step]):
         places: The numbers by which the source knows them.
     """
 
-    def __init__(self, source: StepSource, places: array[int]) -> None:
+    def __init__(self, source: StepSource, places: array[int] | memoryview) -> None:
         self.source, self.places = source, places
 
     def __len__(self) -> int:

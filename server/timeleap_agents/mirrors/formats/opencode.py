@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from timeleap.json_value import Json
-from timeleap_agents.mirrors.formats.conversion import image_part, text_part
+from timeleap_agents.mirrors.formats.conversion import image_part, sound, text_part
 from timeleap_agents.mirrors.formats.kimi_code import time_of
 from timeleap_agents.mirrors.formats.said_by import words_of_person
 from timeleap_agents.mirrors.steps import Step
@@ -23,6 +23,8 @@ from timeleap_agents.mirrors.steps import Step
 COMPACTED: Final = "What did we do so far?"
 """Words that the program has the person say before the summary of a compaction."""
 SUBTASK: Final = "The following tool was executed by the user"
+MOST: Final = 1 << 53
+"""Greater numbers than these are none that the program writes."""
 _PLACES: Final = ("id", "messageID", "sessionID")
 _NOT_SENT: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
 _OF_ANSWERS: Final = frozenset({"step-start", "step-finish", "reasoning", "tool"})
@@ -32,7 +34,7 @@ Said = Literal["user", "text", "think", "call", "result"]
 _SAID: Final[dict[str, Said]] = {"text": "text", "reasoning": "think"}
 
 
-class RowPart(Struct, frozen=True):
+class RowPart(Struct, frozen=True, array_like=True):
     """A part of a message.
 
     Attributes:
@@ -57,8 +59,8 @@ class RowPart(Struct, frozen=True):
     tail: str = ""
 
 
-class RowMessage(Struct):
-    """A message.
+class RowMessage(Struct, frozen=True, array_like=True):
+    """A message without its parts.
 
     Attributes:
         role: `user` or `assistant`; empty where its row is damaged.
@@ -67,7 +69,6 @@ class RowMessage(Struct):
         summary: It is what a compaction says.
         finished: The program is done with it. `failed`: it ended in an error; `aborted`: because it was interrupted.
         tokens: Of the conversation up to it.
-        seq: Of the event that made it as it is.
     """
 
     id: str
@@ -79,35 +80,23 @@ class RowMessage(Struct):
     failed: bool = False
     aborted: bool = False
     tokens: int = 0
-    seq: int = -1
-    parts: dict[str, RowPart] = field(default_factory=dict)
 
-    @property
-    def order(self) -> tuple[int, str]:
-        return self.created, self.id
-
-    def with_author(self) -> RowMessage | None:
-        """The message; where its role is not known, with the one that the kinds of its parts tell. None without parts."""
+    def with_author(self, parts: list[RowPart]) -> RowMessage:
+        """The message; where its role is not known, with the one that the kinds of its parts tell."""
         if self.role:
             return self
-        is_answer = any(part.kind in _OF_ANSWERS for part in self.parts.values())
-        return replace(self, role="assistant" if is_answer else "user") if self.parts else None
+        is_answer = any(part.kind in _OF_ANSWERS for part in parts)
+        return replace(self, role="assistant" if is_answer else "user")
 
-    def sorted(self) -> list[RowPart]:
-        """The parts in their order."""
-        return [self.parts[name] for name in sorted(self.parts)]
-
-    @property
-    def compaction(self) -> RowPart | None:
+    def compaction(self, parts: list[RowPart]) -> RowPart | None:
         """The part by which the program asks for a compaction."""
         if self.role != "user":
             return None
-        return next((part for part in self.sorted() if part.kind == "compaction"), None)
+        return next((part for part in parts if part.kind == "compaction"), None)
 
-    @property
-    def dropped(self) -> bool:
+    def is_dropped(self, parts: list[RowPart]) -> bool:
         """True if the program does not send it: an answer that ended in an error, but not one that was interrupted."""
-        said = any(part.kind not in ("step-start", "reasoning") for part in self.parts.values())
+        said = any(part.kind not in ("step-start", "reasoning") for part in parts)
         return self.role == "assistant" and self.failed and not (self.aborted and said)
 
 
@@ -124,7 +113,7 @@ class RowStep(Step, frozen=True):
     tokens: int = 0
 
 
-def message_of(message_id: str, data: Json, seq: int = -1) -> RowMessage | None:
+def message_of(message_id: str, data: Json) -> RowMessage | None:
     """A message without its parts; None for what is none."""
     role, error, times = data.get("role"), data.get("error"), data.get("time")
     if role not in ("user", "assistant"):
@@ -132,39 +121,43 @@ def message_of(message_id: str, data: Json, seq: int = -1) -> RowMessage | None:
     times = times if isinstance(times, dict) else {}
     created, completed = times.get("created"), times.get("completed")
     return RowMessage(
-        message_id,
+        sound(message_id),
         role,
-        created if type(created) is int else 0,
-        parent=str(data.get("parentID") or ""),
+        bounded(created),
+        parent=sound(str(data.get("parentID") or "")),
         summary=role == "assistant" and bool(data.get("summary")),
         finished=bool(data.get("finish")) or error is not None or completed is not None,
         failed=error is not None,
         aborted=isinstance(error, dict) and error.get("name") == "MessageAbortedError",
         tokens=_tokens(data.get("tokens")),
-        seq=seq,
     )
+
+
+def bounded(value: object) -> int:
+    """A whole number as a database holds it; 0 for what is none."""
+    return value if type(value) is int and abs(value) < MOST else 0
 
 
 def part_of(part_id: str, data: Json, seq: int = -1) -> RowPart:
     """A part, from its row or an event."""
     said = {name: value for name, value in data.items() if name not in _PLACES}
-    kind, state, times = str(data.get("type"))[:40], data.get("state"), data.get("time")
+    kind, state, times = sound(str(data.get("type"))[:40]), data.get("state"), data.get("time")
     state = state if isinstance(state, dict) else {}
     text = json.dumps(said, sort_keys=True)
     is_call = kind == "tool"
     is_begun = isinstance(times, dict) and "start" in times and times.get("end") is None
     return RowPart(
-        part_id,
+        sound(part_id),
         seq,
         kind,
         _digest(text),
         len(text),
-        call=str(data.get("callID") or "") if is_call else "",
+        call=sound(str(data.get("callID") or "")) if is_call else "",
         given=_digest(json.dumps([data.get("tool"), state.get("input")], sort_keys=True)) if is_call else "",
         answered=is_call and state.get("status") in _OVER,
         whole=state.get("status") != "pending" if is_call else not is_begun,
         words=_has_words(kind, data),
-        tail=str(data.get("tail_start_id") or "") if kind == "compaction" else "",
+        tail=sound(str(data.get("tail_start_id") or "")) if kind == "compaction" else "",
     )
 
 
@@ -185,107 +178,23 @@ def _tokens(told: Any) -> int:
     cache = told.get("cache")
     numbers = [told.get(name) for name in ("input", "output", "reasoning")]
     numbers += [cache.get(name) for name in ("read", "write")] if isinstance(cache, dict) else []
-    return sum(number for number in numbers if type(number) is int)
+    return bounded(sum(number for number in numbers if type(number) is int))
 
 
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-# Which messages are sent
-
-
-def before_revert(messages: list[RowMessage], revert: Any) -> list[RowMessage]:
-    """The messages without those that a revert takes back; the program deletes them at the next prompt."""
-    named = revert.get("messageID") if isinstance(revert, dict) else None
-    if not isinstance(named, str):
-        return messages
-    at = next((number for number, message in enumerate(messages) if message.id == named), None)
-    if at is None:  # it is being deleted, and those behind it are to follow
-        return [message for message in messages if message.id < named]
-    part = revert.get("partID")
-    if not isinstance(part, str) or part not in messages[at].parts:
-        return messages[:at]
-    kept = {name: value for name, value in messages[at].parts.items() if name < part}
-    first = messages[at]
-    cut = RowMessage(first.id, first.role, first.created, first.parent, first.summary, first.finished, parts=kept)
-    return [*messages[:at], cut]
-
-
-def since_compaction(messages: list[RowMessage]) -> list[RowMessage]:
-    """The messages from the last compaction on that is done: its question and summary, what it keeps, what follows."""
-    found: list[RowMessage] = []
-    done: set[str] = set()
-    until = ""
-    for message in reversed(messages):
-        found.append(message)
-        if until:
-            if message.id == until:
-                break
-            continue
-        part = message.compaction
-        if message.id in done and part is not None:
-            if not part.tail or message.id == part.tail:
-                break
-            until = part.tail
-        elif message.summary and message.finished and not message.failed:
-            done.add(message.parent)
-    found.reverse()
-    return _with_tail(found)
-
-
-def _with_tail(messages: list[RowMessage]) -> list[RowMessage]:
-    """With the question and the summary in front of what the compaction keeps, which was said before."""
-    numbers = [at for at, message in enumerate(messages) if (part := message.compaction) is not None and part.tail]
-    if not numbers:
-        return messages
-    at = numbers[-1]
-    question = messages[at]
-    tail = question.compaction.tail if question.compaction is not None else ""
-    summary = [
-        number
-        for number, message in enumerate(messages)
-        if number > at and message.summary and message.parent == question.id
-    ]
-    kept = [number for number, message in enumerate(messages[:at]) if message.id == tail]
-    if not summary or not kept:
-        return messages
-    end = summary[0] + 1
-    return [*messages[at:end], *messages[kept[0] : at], *messages[end:]]
-
-
-def without_begun_compaction(messages: list[RowMessage]) -> list[RowMessage]:
-    """The messages without a compaction at their end that the program is busy with: all that was said still counts."""
-    end = len(messages)
-    if end and messages[-1].summary and not messages[-1].finished:
-        end -= 1
-    return messages[: end - 1] if end and messages[end - 1].compaction is not None else messages
-
-
-def compactions(messages: list[RowMessage]) -> Iterator[int]:
-    """How many messages stand before each compaction that has begun: the program may leave them out before it is done."""
-    asked = {message.id: at for at, message in enumerate(messages) if message.compaction is not None}
-    for message in messages:
-        if message.summary and message.parent in asked:
-            yield asked[message.parent]
-
-
 # Steps
 
 
-def steps_of(messages: list[RowMessage], *, dropped: bool = False) -> list[Step]:
-    """The steps of messages in their order. `dropped`: with those that the program does not send."""
-    found: list[Step] = []
-    for number, message in enumerate(messages):
-        if message.role == "user":
-            found += _asked(message)
-        elif dropped or not message.dropped:
-            found += _answered(message, over=message.finished or number < len(messages) - 1)
-    return found
+def steps_of(message: RowMessage, parts: list[RowPart], *, over: bool) -> list[RowStep]:
+    """The steps of a message, whose parts are in their order. `over`: the program adds nothing to it."""
+    return _asked(message, parts) if message.role == "user" else _answered(message, parts, over=over)
 
 
-def _asked(message: RowMessage) -> list[Step]:
-    parts = [part for part in message.sorted() if part.words]
+def _asked(message: RowMessage, every: list[RowPart]) -> list[RowStep]:
+    parts = [part for part in every if part.words]
     if not parts:
         return []
     digest = _digest(" ".join(part.digest for part in parts))
@@ -294,10 +203,10 @@ def _asked(message: RowMessage) -> list[Step]:
     return [RowStep(f"{message.id}.{digest}", max(seq, 0), length, time_of(message.created), "user", ids)]
 
 
-def _answered(message: RowMessage, *, over: bool) -> list[Step]:
+def _answered(message: RowMessage, parts: list[RowPart], *, over: bool) -> list[RowStep]:
     """The steps of an answer: of each of its rounds what it says and calls, then the results. A result waits for those of
     earlier calls of its round, as long as the answer goes on."""
-    found: list[Step] = []
+    found: list[RowStep] = []
     calls: list[RowPart] = []
 
     def flush(*, ended: bool) -> None:
@@ -306,10 +215,12 @@ def _answered(message: RowMessage, *, over: bool) -> list[Step]:
         found.extend(_step(message, part, "result", f"{part.id}.result.{part.digest}") for part in shown)
         calls.clear()
 
-    for part in _parts_of_rounds(message):
+    for part in parts:
         is_ready = part.whole or over
         if part.kind in ("step-start", "step-finish"):
             flush(ended=True)
+        elif part.kind in _NOT_SENT:
+            continue
         elif part.kind == "tool" and is_ready:
             calls.append(part)
             found.append(_step(message, part, "call", f"{part.id}.call.{part.given}"))
@@ -319,17 +230,11 @@ def _answered(message: RowMessage, *, over: bool) -> list[Step]:
     return _with_tokens(found, message.tokens) if over else found
 
 
-def _parts_of_rounds(message: RowMessage) -> list[RowPart]:
-    """Parts that are sent, and those that begin and end the rounds of an answer."""
-    return [part for part in message.sorted() if part.kind not in _NOT_SENT or part.kind.startswith("step-")]
-
-
-def _with_tokens(steps: list[Step], tokens: int) -> list[Step]:
+def _with_tokens(steps: list[RowStep], tokens: int) -> list[RowStep]:
     """Steps of an answer, the last of which bears the tokens that the answer took."""
     if not steps or not tokens:
         return steps
     last = steps[-1]
-    assert isinstance(last, RowStep)
     counted = RowStep(last.key, last.offset, last.length, last.time, last.said, last.parts, last.call, tokens)
     return [*steps[:-1], counted]
 

@@ -16,6 +16,8 @@ from typing import Final
 from timeleap.errors import CorruptedError
 from timeleap.json_value import Json
 from timeleap_agents.mirrors import opencode_database
+from timeleap_agents.mirrors.formats.conversion import sound
+from timeleap_agents.mirrors.scratch_database import ScratchDatabase
 from timeleap_agents.mirrors.vault import packing
 from timeleap_agents.mirrors.vault.kept_file import KeptFile
 from timeleap_agents.mirrors.vault.notes import Generation
@@ -38,6 +40,7 @@ _ROW: Final = {
     "part": "SELECT * FROM part WHERE id = ?",
 }
 _INSERT: Final = {table: f"INSERT INTO {table} VALUES" for table in _TABLES}
+_KNOWN: Final = "CREATE TABLE known (kind TEXT, id TEXT, facts TEXT, PRIMARY KEY (kind, id)) WITHOUT ROWID"
 _EVENTS: Final = "SELECT * FROM event WHERE aggregate_id = ? AND seq > ? ORDER BY seq"
 
 
@@ -52,7 +55,7 @@ class KeptRows:
     def __init__(self, directory: Path, *, durable: bool) -> None:
         self.file = KeptFile(directory, durable=durable)
         self._live = 0  # the generation of which the next two are known
-        self._known: dict[tuple[str, str], tuple[object, object]] = {}  # when each was changed, and its length
+        self._known = _KnownRows()
         self._seq = -1  # of the last event
 
     def keep(self, path: Path) -> bool:
@@ -67,17 +70,17 @@ class KeptRows:
             return False
         database, session_id = place
         self._remember()
-        lines: list[bytes] = []
+        lines = bytearray()
 
-        def write(line: bytes, *, last: bool = False) -> None:
-            lines.append(line)
-            if last or sum(map(len, lines)) > AT_ONCE:
-                self.file.add(path, b"".join(lines))
+        def write(line: bytes) -> None:
+            lines.extend(line)
+            if len(lines) > AT_ONCE:
+                self.file.add(path, bytes(lines))
                 lines.clear()
 
         opencode_database.reading(database, lambda connection: self._read(connection, session_id, write))
         if lines:
-            write(b"", last=True)
+            self.file.add(path, bytes(lines))
         return self.file.waits()
 
     def _remember(self) -> None:
@@ -86,33 +89,72 @@ class KeptRows:
         number = 0 if live is None else live.number
         if number and number == self._live:
             return
-        self._live, self._known, self._seq = number, {}, -1
+        self._live, self._known, self._seq = number, _KnownRows(), -1
         for line in [] if live is None else _read_lines(self.file.directory, live):
             table, name = str(line.get("table")), str(line.get("id"))
             if "row" not in line:
-                self._known.pop((table, name), None)
+                self._known.forget(table, name)
             elif table == "event":
                 self._seq = max(self._seq, int(line["row"].get("seq", -1)))
             else:
-                self._known[table, name] = line.get("changed"), line.get("length")
+                self._known.put(table, name, _facts(line.get("changed"), line.get("length")))
 
     def _read(self, connection: sqlite3.Connection, session_id: str, write: Callable[[bytes], None]) -> None:
         for table, query in _LISTED.items():
-            found = {str(name): (changed, length) for name, changed, length in connection.execute(query, (session_id,))}
-            for name, facts in found.items():
-                if self._known.get((table, name)) != facts:
-                    rows = connection.execute(_ROW[table], (name,))
-                    for row in _rows(rows):
-                        write(_line(table, name, {"changed": facts[0], "length": facts[1], "row": row}))
-                    self._known[table, name] = facts
-            gone = [name for known, name in self._known if known == table and name not in found]
-            for name in gone if table != "session" else ():
-                write(_line(table, name, {}))
-                del self._known[table, name]
+            seen = 0
+            for name, changed, length in connection.execute(query, (session_id,)):
+                seen += 1
+                facts = _facts(changed, length)
+                if self._known.facts(table, str(name)) != facts:
+                    for row in _rows(connection.execute(_ROW[table], (name,))):
+                        write(_line(table, str(name), {"changed": changed, "length": length, "row": row}))
+                    self._known.put(table, str(name), facts)
+            if table != "session" and self._known.count(table) != seen:
+                is_there = _ROW[table]
+                gone = [
+                    name
+                    for name in self._known.names(table)
+                    if connection.execute(is_there, (name,)).fetchone() is None
+                ]
+                for name in gone:
+                    write(_line(table, name, {}))
+                    self._known.forget(table, name)
         if "event" in opencode_database.tables(connection):
             for row in _rows(connection.execute(_EVENTS, (session_id, self._seq))):
                 write(_line("event", str(row.get("id")), {"row": row}))
                 self._seq = row["seq"]
+
+
+class _KnownRows:
+    """Which rows are kept, and their facts: when each was changed, and its length."""
+
+    def __init__(self) -> None:
+        self._notes = ScratchDatabase(_KNOWN)
+
+    def facts(self, table: str, name: str) -> str | None:
+        """The facts of a row; None of one that is not kept."""
+        found: str | None = self._notes.one("SELECT facts FROM known WHERE kind = ? AND id = ?", table, name)
+        return found
+
+    def put(self, table: str, name: str, facts: str) -> None:
+        """Note that a row is kept."""
+        self._notes.do("INSERT OR REPLACE INTO known VALUES (?, ?, ?)", table, name, facts)
+
+    def forget(self, table: str, name: str) -> None:
+        """Note that a row has gone."""
+        self._notes.do("DELETE FROM known WHERE kind = ? AND id = ?", table, name)
+
+    def count(self, table: str) -> int:
+        """Number of rows of a table."""
+        return int(self._notes.one("SELECT count(*) FROM known WHERE kind = ?", table))
+
+    def names(self, table: str) -> Iterator[str]:
+        """The ids of the rows of a table. Nothing may be changed meanwhile."""
+        return (name for (name,) in self._notes.do("SELECT id FROM known WHERE kind = ?", table))
+
+
+def _facts(changed: object, length: object) -> str:
+    return sound(f"{changed} {length}")
 
 
 def _rows(cursor: sqlite3.Cursor) -> Iterator[Json]:

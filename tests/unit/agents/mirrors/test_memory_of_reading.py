@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.support.opencode_file import OpencodeFile
 
 from timeleap.json_value import Json
 from timeleap_agents.mirrors import growing_file, scratch
@@ -22,6 +23,7 @@ from timeleap_agents.mirrors.gemini_log import GeminiLog
 from timeleap_agents.mirrors.growing_file import Conversation
 from timeleap_agents.mirrors.kimi_code_log import KimiCodeLog
 from timeleap_agents.mirrors.kimi_log import KimiLog
+from timeleap_agents.mirrors.opencode_log import OpencodeLog
 from timeleap_agents.mirrors.pi_log import PiLog
 
 RECORDS: Final = 1500
@@ -31,6 +33,7 @@ BYTES: Final[dict[str, float]] = {
     "gemini": 60,
     "kimi": 12,
     "kimi-code": 112,
+    "opencode": 12,
     "pi": 52,
 }
 """Bytes of each record in memory, at most, apart from what is put aside."""
@@ -139,10 +142,28 @@ def _pi(number: int) -> Iterator[Json]:
         before = made
 
 
-def _held(make: Callable[[Path], Conversation], path: Path, records: Iterator[Json]) -> tuple[int, Any]:
-    """Bytes that a reader holds when it has read these records, with what it says of them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+def _opencode(number: int) -> Iterator[Json]:
+    for place in range(number // 2):
+        yield {"turn": place}
+
+
+def _written(path: Path, records: Iterator[Json]) -> Path:
+    """Write these records into a session's file, or into its database."""
+    if path.name.startswith("ses_"):
+        file = OpencodeFile(path.parent.parent, name=path.name)
+        file.connection.execute("BEGIN")
+        for record in records:
+            file.turn(record["turn"])
+        file.connection.execute("COMMIT")
+        file.close()
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    return path
+
+
+def _held(make: Callable[[Path], Conversation], path: Path) -> tuple[int, Any]:
+    """Bytes that a reader holds when it has read a file, with what it says of it."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -162,6 +183,7 @@ FORMATS: Final = [
     ("gemini", GeminiLog, _gemini, "session-{}.jsonl"),
     ("kimi", KimiLog, _kimi, "sessions/0/{}/context.jsonl"),
     ("kimi-code", KimiCodeLog, _kimi_code, "sessions/wd/{}/agents/main/wire.jsonl"),
+    ("opencode", OpencodeLog, _opencode, "{}/opencode.db/ses_1"),
     ("pi", PiLog, _pi, "{}.jsonl"),
 ]
 
@@ -178,9 +200,10 @@ def test_each_record_takes_few_bytes(
     monkeypatch.setattr(scratch, "LEAST", PUT_ASIDE)
     monkeypatch.setattr(scratch, "HELD", PUT_ASIDE)
     monkeypatch.setattr(growing_file, "FRESH_LINES", 0)
-    few, _ = _held(make, tmp_path / name.format("few"), records(RECORDS))
-    many, (steps, _, _) = _held(make, tmp_path / name.format("many"), records(2 * RECORDS))
+    few, _ = _held(make, _written(tmp_path / name.format("few"), records(RECORDS)))
+    many, (steps, _, _) = _held(make, _written(tmp_path / name.format("many"), records(2 * RECORDS)))
     assert len(steps) >= 1.2 * RECORDS
+    print(kind, (many - few) / RECORDS)
     assert (many - few) / RECORDS < BYTES[kind]
 
 
@@ -209,15 +232,14 @@ def test_notes_that_are_put_aside_say_what_those_in_memory_say(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     del kind
-    path = tmp_path / name.format("one")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records(400)), "utf-8")
+    path = _written(tmp_path / name.format("one"), records(400))
 
     def said() -> tuple[Any, ...]:
         log = make(path)
         log.read()
-        with path.open("a") as file:
-            file.write("\n")
+        if path.is_file():
+            with path.open("a") as file:
+                file.write("\n")
         log.read()
         steps = list(log.steps())
         return steps, [list(each.steps) for each in log.earlier()], log.open_calls(steps), log.file.left_out.losses()
