@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from timeleap_agents.mirrors.scratch import ByteRows, Column, Scratch
+from timeleap_agents.mirrors.scratch import ByteRows, Code, Column, Scratch
 
 NO_TIME: Final = -(1 << 63)
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -133,9 +133,9 @@ class PackedTexts:
 class NumberLists:
     """A list of numbers for each row."""
 
-    def __init__(self, scratch: Scratch | None = None) -> None:
+    def __init__(self, scratch: Scratch | None = None, code: Code = "I") -> None:
         scratch = scratch or Scratch()
-        self._values, self._ends = Column(scratch, "I"), Column(scratch, "I")
+        self._values, self._ends = Column(scratch, code), Column(scratch, "I")
 
     def append(self, numbers: Iterable[int]) -> None:
         """Add a row."""
@@ -160,6 +160,10 @@ class NumberLists:
         """The numbers of a row."""
         slots = self.slots(row)
         return self._values.values[slots.start : slots.stop]
+
+    def every(self) -> memoryview:
+        """The numbers of all rows."""
+        return self._values.taken()
 
     @property
     def size(self) -> int:

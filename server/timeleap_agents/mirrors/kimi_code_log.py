@@ -49,9 +49,7 @@ from timeleap_agents.mirrors.formats.kimi_code_context import (
     REASONS,
     TAKES_AWAY,
     Branches,
-    Journal,
     JournalContext,
-    PieceStep,
 )
 from timeleap_agents.mirrors.growing_file import (
     MAX_BRANCHES,
@@ -61,6 +59,8 @@ from timeleap_agents.mirrors.growing_file import (
     version_of,
 )
 from timeleap_agents.mirrors.id_numbers import IdNumbers
+from timeleap_agents.mirrors.kimi_code_messages import Journal, PieceStep
+from timeleap_agents.mirrors.scratch import Scratch
 from timeleap_agents.mirrors.steps import Step, Steps
 
 TESTED: Final = (1, 5)
@@ -94,7 +94,7 @@ class KimiCodeLog(Conversation):
         self._said = IdNumbers()  # of those that one has
 
     def read(self) -> None:
-        for line in self.file.added():
+        for line in self._journal.scratch.stages(self.file.added()):
             if line.record is not None:
                 self._take(line, line.record)
             elif line.length > 0:
@@ -169,7 +169,8 @@ class KimiCodeLog(Conversation):
             elif entry.kind != "undo" or entry.line not in self._paired:  # else it says again what a switch did
                 self._context.take(place, self._text_of)
             if before and self._steps(held=False)[: len(before)] != before:
-                self._earlier.append((before, REASONS.get(entry.kind, "import")))
+                steps = Steps(self._journal, Scratch().aside(array("i", before.places)))
+                self._earlier.append((steps, REASONS.get(entry.kind, "import")))
                 del self._earlier[:-MAX_BRANCHES]
         else:
             self._context.take(place, self._text_of)
@@ -196,7 +197,7 @@ class KimiCodeLog(Conversation):
         now = self._steps(held=False)
         found: list[Earlier] = []
         for steps, reason in self._earlier:
-            is_new = any(step.offset >= since for step in steps)
+            is_new = self._journal.reaches(steps.places, since)
             if is_new and steps != now[: len(steps)]:
                 found.append(Earlier(self._journal.with_prompt(steps.places), reason))
         return found
@@ -375,7 +376,7 @@ class KimiCodeLog(Conversation):
 
     def _records_before_messages(self) -> Iterator[Json]:
         """Records in which a journal describes itself, before its first message. Blocking."""
-        first = min(self._journal.offsets, default=self.file.end)
+        first = self._journal.offsets[0] if len(self._journal.offsets) else self.file.end
         for line in KimiCodeLog(self.file.path).file.added():
             if line.offset >= first:
                 break

@@ -11,9 +11,10 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, TypeVar
 
 Code = Literal["i", "I", "q", "Q"]
+T = TypeVar("T")
 
 LEAST: Final = 1 << 18
 """Bytes of a column that goes to a file."""
@@ -66,10 +67,10 @@ class Scratch:
         if self._others is not None:
             self._others.let_go()
 
-    def stages(self, places: Iterable[int]) -> Iterator[int]:
-        """Go through places; memory is given back now and then on the way."""
-        for number, place in enumerate(places, 1):
-            yield place
+    def stages(self, every: Iterable[T]) -> Iterator[T]:
+        """Go through places, or lines; memory is given back now and then on the way."""
+        for number, each in enumerate(every, 1):
+            yield each
             if number % STAGE == 0:
                 self.let_go()
 

@@ -7,122 +7,20 @@ results. A compaction, a clear, an undo and a switch of branches change what was
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final
-
-from msgspec import Struct, field
 
 from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.kimi_code import MAIN, JournalEntry, Kind, estimated
-from timeleap_agents.mirrors.id_numbers import CallNotes, IdNumbers, NumberLists
-from timeleap_agents.mirrors.steps import PackedList, Step, Steps
+from timeleap_agents.mirrors.id_numbers import IdNumbers
+from timeleap_agents.mirrors.kimi_code_messages import Journal, JournalMessage, JournalMessages
+from timeleap_agents.mirrors.steps import PackedList
 
-_PROMPT: Final = -1
-"""The number by which the system prompt is known."""
 KEPT_TOKENS: Final = 20_000
 """The most of the person's messages that a compaction keeps."""
 KEPT_AT_BEGINNING: Final = 2_000
 """The part of them for the oldest messages where there are more."""
-
-
-class PieceStep(Step, frozen=True):
-    """A record of a message, or a part of its text.
-
-    Attributes:
-        kind: Of the record.
-        start, stop: Of the characters of its text, that are shown; `stop` -1: all of it as it is.
-    """
-
-    kind: str
-    start: int = 0
-    stop: int = -1
-
-
-class Journal:
-    """All entries of a journal, packed. As steps they are known by their places, parts of their texts by negative numbers.
-
-    Attributes:
-        entries: By place.
-        offsets: By place.
-        prompt: The step of the system prompt.
-    """
-
-    def __init__(self) -> None:
-        self.entries = PackedList(JournalEntry)
-        self.offsets = array("Q")
-        self.prompt: PieceStep | None = None
-        self._cuts: list[tuple[int, int, int]] = []
-        self._codes: dict[tuple[int, int, int], int] = {}
-        self._call_ids, self._calls = IdNumbers(), NumberLists()  # calls that an entry makes
-        self._answered = array("I")  # by place: the call that it answers
-        self._all_calls = CallNotes()
-
-    def add(self, entry: JournalEntry) -> int:
-        """Add an entry; returns its place."""
-        self.offsets.append(entry.offset)
-        number = self._call_ids.number
-        made = [number(call) for call in ((*entry.calls, entry.call) if entry.kind == "call" else entry.calls)]
-        for call in made:
-            self._all_calls.make(call)
-        self._calls.append(made)
-        self._answered.append(number(entry.call) if entry.kind == "result" or entry.role == "tool" else 0)
-        if self._answered[-1]:
-            self._all_calls.answer(self._answered[-1])
-        return self.entries.add(entry)
-
-    def homeless(self, but: Iterable[int]) -> int:
-        """Number of calls that are answered and made nowhere, without those that the entries at these places answer."""
-        return self._all_calls.alone_but(map(self._answered.__getitem__, but))
-
-    def part(self, code: int, start: int, stop: int) -> int:
-        """The number of a part of the text of an entry."""
-        part = (self.place(code), start, stop)
-        found = self._codes.get(part)
-        if found is None:
-            self._cuts.append(part)
-            found = self._codes[part] = _PROMPT - len(self._cuts)
-        return found
-
-    def place(self, code: int) -> int:
-        """The place of an entry, or of the one that this is a part of."""
-        return code if code >= 0 else self._cuts[_PROMPT - 1 - code][0]
-
-    def bounds(self, code: int) -> tuple[int, int]:
-        """The characters of its text that are shown; the second is -1 for all of it as it is."""
-        return (0, -1) if code >= 0 else self._cuts[_PROMPT - 1 - code][1:]
-
-    def step(self, place: int) -> PieceStep:
-        """The step that a number stands for."""
-        if place == _PROMPT:
-            assert self.prompt is not None
-            return self.prompt
-        entry, (start, stop) = self.entries[self.place(place)], self.bounds(place)
-        cut = "" if stop < 0 else f".{start}-{stop}"
-        return PieceStep(f"{entry.offset}{cut}", entry.offset, entry.length, entry.time, entry.kind, start, stop)
-
-    def with_prompt(self, codes: array[int]) -> Steps:
-        """The system prompt, and these pieces."""
-        return Steps(self, codes if self.prompt is None else array("i", [_PROMPT]) + codes)
-
-    def waits(self, call: str, codes: Iterable[int]) -> bool:
-        """True of a call that some pieces make, and none answers."""
-        number, made = self._call_ids.find(call), False
-        for code in codes:
-            place = self.place(code)
-            if self._answered[place] == number:
-                return False
-            made = made or number in self._calls.of(place)
-        return made
-
-
-class JournalMessage(Struct, gc=False):
-    """A message as the program counts them, from one record or several. `order`: which call of its answer a result
-    belongs to."""
-
-    pieces: array[int]
-    entry: int
-    order: int = -1
-    summary: bool = False
 
 
 class Branches:
@@ -159,10 +57,13 @@ class Branches:
         def is_on_way(entry: JournalEntry) -> bool:
             return any(first <= entry.line <= last for first, last in ranges)
 
-        prompts = {entry.id for entry in self._all() if entry.anchor and entry.id and is_on_way(entry)}
+        prompts = IdNumbers()
+        for entry in self._all():
+            if entry.anchor and is_on_way(entry):
+                prompts.number(entry.id)
         found = array("i")
         for place, entry in enumerate(self._all()):
-            again = entry.origin == "injection" and (not entry.owner or entry.owner in prompts)
+            again = entry.origin == "injection" and (not entry.owner or prompts.find(entry.owner) > 0)
             is_undone = entry.kind == "undo" and entry.line in self._paired
             if (again or is_on_way(entry)) and entry.kind != "switch" and not is_undone:
                 found.append(place)
@@ -172,7 +73,7 @@ class Branches:
         return map(self._entries.__getitem__, range(len(self._entries)))
 
 
-class JournalContext(Struct):
+class JournalContext:
     """The messages as the entries taken so far define them.
 
     Attributes:
@@ -181,16 +82,17 @@ class JournalContext(Struct):
         begun: Ids of all steps that the journal says have begun.
     """
 
-    journal: Journal
-    messages: list[JournalMessage] = field(default_factory=list)
-    orphans: list[int] = field(default_factory=list)
-    begun: IdNumbers = field(default_factory=IdNumbers)
-    _open: JournalMessage | None = None
-    _step: str = ""
-    _calls: list[str] = field(default_factory=list)
-    _results: list[JournalMessage] = field(default_factory=list)
-    _waiting: set[str] = field(default_factory=set)
-    _deferred: list[JournalMessage] = field(default_factory=list)
+    def __init__(self, journal: Journal, begun: IdNumbers | None = None) -> None:
+        self.journal = journal
+        self.orphans = array("i")
+        self.begun = begun or IdNumbers(journal.scratch)
+        self._messages = JournalMessages(journal)
+        self._open: JournalMessage | None = None
+        self._step = ""
+        self._calls: list[str] = []
+        self._results: list[JournalMessage] = []
+        self._waiting: set[str] = set()
+        self._deferred: list[JournalMessage] = []
 
     def take(self, place: int, text_of: Callable[[JournalEntry], str]) -> None:
         """Apply the entry at a place. `text_of` gives the text of the message in one that was met before."""
@@ -198,10 +100,10 @@ class JournalContext(Struct):
         if entry.kind == "message":
             self._add(place, entry)
         elif entry.kind == "clear":
-            self._start([])
+            self._start(JournalMessages(self.journal))
         elif entry.kind == "compaction":
             self._settle()
-            self._start(self._compacted(place, entry, text_of))
+            self._start(JournalMessages(self.journal, self._compacted(place, entry, text_of)))
         elif entry.kind == "undo":
             self._undo(entry.count)
         else:
@@ -210,7 +112,8 @@ class JournalContext(Struct):
     def shown(self, *, held: bool) -> Iterator[int]:
         """All pieces in their order. `held`: without results that another one, of an earlier call, is yet to precede."""
         waits = {number for number, call in enumerate(self._calls) if call in self._waiting}
-        for message in self.messages:
+        yield from self._messages.pieces()
+        for message in self._messages.fresh:
             is_held = held and message in self._results and any(number < message.order for number in waits)
             if not is_held:
                 yield from message.pieces
@@ -224,24 +127,22 @@ class JournalContext(Struct):
         return any(number < message.order for number in waits for message in self._results)
 
     def _add(self, place: int, entry: JournalEntry) -> None:
-        if entry.role == "tool" and not self._waits(entry.call):
+        if entry.role == "tool" and not self._messages.waits(entry.call):
             self.orphans.append(place)
             return
         if not entry.blank:
             message = JournalMessage(array("i", [place]), place)
-            (self._deferred if self._waiting else self.messages).append(message)
-
-    def _waits(self, call: str) -> bool:
-        """True of a call without a result in the messages."""
-        return self.journal.waits(call, (piece for message in self.messages for piece in message.pieces))
+            (self._deferred if self._waiting else self._messages.fresh).append(message)
+            if self._open is None:
+                self._messages.settle()
 
     def _loop(self, place: int, entry: JournalEntry) -> None:
         if entry.kind == "begin":
             self._begin(place, entry)
         elif entry.kind == "end":
             if not entry.blank and self._open is not None:
-                if self.messages and self._open.pieces:
-                    self.messages[-1].pieces.append(place)
+                if self._open.pieces:
+                    self._messages.fresh[-1].pieces.append(place)
                 self._settle()
         elif entry.kind == "result":
             self._take_result(place, entry)
@@ -260,7 +161,7 @@ class JournalContext(Struct):
             self._waiting.add(entry.call)
         if not entry.blank:
             if not answer.pieces:
-                self.messages.append(answer)
+                self._messages.fresh.append(answer)
             answer.pieces.append(place)
 
     def _begin(self, place: int, entry: JournalEntry) -> None:
@@ -275,30 +176,31 @@ class JournalContext(Struct):
         self._waiting.discard(entry.call)
         message = JournalMessage(array("i", [place]), place, order=self._calls.index(entry.call))
         behind = [each for each in self._results if each.order > message.order]
-        at = self.messages.index(behind[0]) if behind else len(self.messages)
-        self.messages.insert(at, message)
+        fresh = self._messages.fresh
+        fresh.insert(fresh.index(behind[0]) if behind else len(fresh), message)
         self._results.insert(len(self._results) - len(behind), message)
         if not self._waiting:
             self._flush()
 
     def _flush(self) -> None:
-        self.messages += self._deferred
+        self._messages.fresh += self._deferred
         self._deferred = []
 
     def _settle(self) -> None:
         self._flush()
+        self._messages.settle()
         self._open, self._step = None, ""
         self._calls, self._results, self._waiting = [], [], set()
 
-    def _start(self, messages: list[JournalMessage]) -> None:
+    def _start(self, messages: JournalMessages) -> None:
         self._deferred = []
         self._settle()
-        self.messages = messages
+        self._messages = messages
 
     def _undo(self, count: int) -> None:
         """Go back before the last `count` prompts: all of them, or not at all."""
         left = count
-        every = [*self.messages, *self._deferred]
+        every = self._messages.with_more(self._deferred)
         for at in reversed(range(len(every))):
             message = every[at]
             if message.summary:
@@ -307,45 +209,52 @@ class JournalContext(Struct):
             if prompt.anchor and prompt.origin != "injection":
                 left -= 1
                 if left == 0:
-                    kept = every[:at]
-                    while kept and _belongs(self.journal.entries[kept[-1].entry], prompt):
-                        kept.pop()
-                    self._start(kept)
+                    kept = at
+                    while kept and _belongs(self.journal.entries[every[kept - 1].entry], prompt):
+                        kept -= 1
+                    self._settle()
+                    self._messages.cut(kept)
                     return
 
     def _compacted(
         self, place: int, entry: JournalEntry, text_of: Callable[[JournalEntry], str]
-    ) -> list[JournalMessage]:
-        summary = JournalMessage(array("i", [place]), place, summary=True)
+    ) -> Iterator[JournalMessage]:
+        summary, before = JournalMessage(array("i", [place]), place, summary=True), self._messages
         if entry.count >= 0:
-            return [summary, *self.messages[entry.count :]]
-        prompts = [message for message in self.messages if self.journal.entries[message.entry].kept]
-        return [*self._kept(prompts, text_of), summary]
+            yield summary
+            yield from (before[at] for at in range(len(before))[entry.count :])
+            return
+        kept = (at for at in range(len(before)) if self.journal.entries[before.entry(at)].kept)
+        yield from self._kept(before, array("I", kept), text_of)
+        yield summary
 
-    def _kept(self, prompts: list[JournalMessage], text_of: Callable[[JournalEntry], str]) -> list[JournalMessage]:
+    def _kept(
+        self, before: JournalMessages, prompts: array[int], text_of: Callable[[JournalEntry], str]
+    ) -> list[JournalMessage]:
         """The messages of the person that a compaction keeps: all, or the newest and some of the oldest, in tokens."""
-        if sum(map(self._size, prompts)) <= KEPT_TOKENS:
-            return prompts
+        if sum(self._size(before[at]) for at in prompts) <= KEPT_TOKENS:
+            return [before[at] for at in prompts]
         tail: list[JournalMessage] = []
         left, head_end = KEPT_TOKENS - KEPT_AT_BEGINNING, len(prompts)
         rest: list[JournalMessage] = []
         for at in reversed(range(len(prompts))):
             if left <= 0:
                 break
-            size, head_end = self._size(prompts[at]), at
+            message, head_end = before[prompts[at]], at
+            size = self._size(message)
             if size <= left:
-                tail.append(prompts[at])
+                tail.append(message)
                 left -= size
                 continue
-            text = self._text_of(prompts[at], text_of)
+            text = self._text_of(message, text_of)
             cut = len(text) - len(_fitting(text[::-1], left))
-            tail.append(self._part_of(prompts[at], cut, len(text)))
+            tail.append(self._part_of(message, cut, len(text)))
             if cut:
-                rest = [self._part_of(prompts[at], 0, cut)]
+                rest = [self._part_of(message, 0, cut)]
             break
         head: list[JournalMessage] = []
         left = KEPT_AT_BEGINNING
-        for message in (*prompts[:head_end], *rest):
+        for message in chain((before[at] for at in prompts[:head_end]), rest):
             if left <= 0:
                 break
             text = self._text_of(message, text_of)
