@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from timeleap_agents.mirrors.formats.opencode import RowMessage, RowPart, RowStep, steps_of
-from timeleap_agents.mirrors.id_numbers import IdNumbers, NumberLists
+from timeleap_agents.mirrors.id_numbers import NumberLists
 from timeleap_agents.mirrors.scratch import Column, Scratch
 from timeleap_agents.mirrors.scratch_database import ScratchDatabase
 from timeleap_agents.mirrors.steps import StepTable
@@ -19,14 +19,16 @@ Run = array  # of ints: the numbers of messages, in their order
 AT_ONCE: Final = 500
 _USER, _ASKS, _SUMS, _FINISHED, _FAILED, _DROPPED, _SPEAKS = (1 << bit for bit in range(7))
 _TABLES: Final = """
-CREATE TABLE message (id TEXT PRIMARY KEY, created INTEGER, changed INTEGER, number INTEGER, body BLOB) WITHOUT ROWID;
+CREATE TABLE message (id TEXT PRIMARY KEY, created INTEGER, changed INTEGER, number INTEGER, is_new INTEGER, body BLOB)
+  WITHOUT ROWID;
 CREATE INDEX in_order ON message (created, id);
-CREATE INDEX unread ON message (id) WHERE number IS NULL;
+CREATE INDEX unread ON message (id) WHERE is_new;
 CREATE TABLE part (message TEXT, id TEXT, changed INTEGER, body BLOB, PRIMARY KEY (message, id)) WITHOUT ROWID;
 """
 _PUT_MESSAGE: Final = """
-INSERT INTO message VALUES (?, ?, ?, NULL, ?) ON CONFLICT (id) DO UPDATE SET
-created = excluded.created, changed = excluded.changed, number = NULL, body = excluded.body"""
+INSERT INTO message VALUES (?, ?, ?, NULL, 1, ?) ON CONFLICT (id) DO UPDATE SET
+created = excluded.created, changed = excluded.changed, is_new = 1, body = excluded.body"""
+_BITS: Final = (1 << 64) - 1
 _NOBODY: Final = -1
 """The number of a message of which neither the author nor a part is known."""
 
@@ -37,22 +39,27 @@ class MessageStates:
     def __init__(self) -> None:
         self.scratch = Scratch()
         self.table = StepTable(RowStep)
-        self._steps, self._keys = IdNumbers(self.scratch), IdNumbers(self.scratch)
-        self._key, self._offset = Column(self.scratch, "I"), Column(self.scratch, "Q")  # by the step's place
+        # By the place of a step: a fingerprint of its key, and of all it says of itself.
+        self._key, self._whole, self._offset = (Column(self.scratch, "Q") for _ in range(3))
         self._flags = bytearray()
         self._any = 0  # all flags that some message has
-        self._ids = IdNumbers(self.scratch)
-        self._id, self._parent, self._tail = (Column(self.scratch, "I") for _ in range(3))
+        self._id, self._parent, self._tail = (Column(self.scratch, "Q") for _ in range(3))  # fingerprints of ids
         self._created = Column(self.scratch, "q")
         self._lists = NumberLists(self.scratch)  # two rows for each: the steps, and those as long as more may come
 
-    def add(self, message: RowMessage, parts: list[RowPart]) -> int:
-        """Add a message with its parts, in their order; returns its number."""
+    def add(self, message: RowMessage, parts: list[RowPart], before: int | None = None) -> int:
+        """Add a message with its parts, in their order; returns its number. `before`: the one that it had, as it was: a
+        step that has not changed keeps its place."""
         asks = message.compaction(parts)
-        steps = [self._place(step) for step in steps_of(message, parts, over=True)]
+        known: dict[int, int] = {}
+        if before is not None and before >= 0:
+            places = (*self._lists.of(2 * before), *self._lists.of(2 * before + 1))
+            known = {self._whole[place]: place for place in places}
+        steps = [self._place(step, known) for step in steps_of(message, parts, over=True)]
         self._lists.append(steps)
         is_over = message.role == "user" or message.finished
-        self._lists.append([] if is_over else map(self._place, steps_of(message, parts, over=False)))
+        begun = [] if is_over else steps_of(message, parts, over=False)
+        self._lists.append(self._place(step, known) for step in begun)
         facts = {
             _USER: message.role == "user",
             _ASKS: asks is not None,
@@ -65,20 +72,22 @@ class MessageStates:
         flags = sum(flag for flag, is_so in facts.items() if is_so)
         self._flags.append(flags)
         self._any |= flags
-        self._id.append(self._ids.number(message.id))
-        self._parent.append(self._ids.number(message.parent))
-        self._tail.append(0 if asks is None else self._ids.number(asks.tail))
+        self._id.append(_fingerprint(message.id))
+        self._parent.append(_fingerprint(message.parent))
+        self._tail.append(0 if asks is None else _fingerprint(asks.tail))
         self._created.append(message.created)
         return len(self._flags) - 1
 
-    def _place(self, step: RowStep) -> int:
+    def _place(self, step: RowStep, known: dict[int, int]) -> int:
         """The place of a step in the table; one that is known has it already."""
-        number = self._steps.number(f"{step.key} {step.time} {step.tokens} {step.parts}")
-        if number > len(self.table):
-            self._key.append(self._keys.number(step.key))
+        whole = _fingerprint(f"{step.key} {step.time} {step.tokens} {step.parts}")
+        place = known.get(whole)
+        if place is None:
+            place = known[whole] = self.table.add(step)
+            self._whole.append(whole)
+            self._key.append(_fingerprint(step.key))
             self._offset.append(step.offset)
-            self.table.add(step)
-        return number - 1
+        return place
 
     def created(self, number: int) -> int:
         """When a message was begun, in milliseconds since 1970."""
@@ -98,8 +107,8 @@ class MessageStates:
         return found
 
     def keys(self, places: Iterable[int]) -> array[int]:
-        """Numbers of the keys of steps."""
-        return array("I", map(self._key.__getitem__, self.scratch.stages(places)))
+        """Fingerprints of the keys of steps."""
+        return array("Q", map(self._key.__getitem__, self.scratch.stages(places)))
 
     def reaches(self, places: Iterable[int], since: int) -> bool:
         """True if some steps are of an event at or behind this one."""
@@ -238,7 +247,7 @@ class MessageTable:
         self._has_changed(message_id)
 
     def _has_changed(self, message_id: str) -> None:
-        self._notes.do("UPDATE message SET number = NULL WHERE id = ? AND number IS NOT NULL", message_id)
+        self._notes.do("UPDATE message SET is_new = 1 WHERE id = ? AND NOT is_new", message_id)
 
     def ids(self) -> Iterator[str]:
         """The ids of all messages in their order. Nothing may be changed meanwhile."""
@@ -293,12 +302,17 @@ class MessageTable:
 
     def _settle(self) -> None:
         """Number the messages that were changed."""
-        query = "SELECT id, body FROM message WHERE number IS NULL LIMIT ?"
+        query = "SELECT id, number, body FROM message WHERE is_new LIMIT ?"
         while rows := self._notes.do(query, AT_ONCE).fetchall():
-            for message_id, body in rows:
+            for message_id, before, body in rows:
                 parts = self.parts(message_id)
                 message = self._message.decode(body)
                 is_known = bool(message.role or parts)
-                number = self._states.add(message.with_author(parts), parts) if is_known else _NOBODY
-                self._notes.do("UPDATE message SET number = ? WHERE id = ?", number, message_id)
+                number = self._states.add(message.with_author(parts), parts, before) if is_known else _NOBODY
+                self._notes.do("UPDATE message SET number = ?, is_new = 0 WHERE id = ?", number, message_id)
             self._states.scratch.let_go()
+
+
+def _fingerprint(text: str) -> int:
+    """64 bits of a text, made with a key of this process; 0 of the empty one."""
+    return hash(text) & _BITS
