@@ -149,7 +149,7 @@ class JournalMessages:
         return len(self._entries)
 
     def __getitem__(self, at: int) -> JournalMessage:
-        """One of those that do not change any more."""
+        """A message that does not change any more."""
         entry = self._entries[at]
         return JournalMessage(array("i", self._pieces.of(at)), self.entry(at), summary=entry < 0)
 

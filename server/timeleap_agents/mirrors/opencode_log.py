@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import secrets
 import sqlite3
 import time
 from array import array
@@ -20,7 +19,7 @@ from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.json_value import Json
 from timeleap.sessions.past import first_words
 from timeleap.storage.log_values import TimelineReason
-from timeleap_agents.mirrors import opencode_database
+from timeleap_agents.mirrors import opencode_database, opencode_export
 from timeleap_agents.mirrors.formats.conversion import (
     JsonLine,
     RecordWriter,
@@ -60,8 +59,6 @@ from timeleap_agents.mirrors.vault.kept_rows import FOLDER, TAKE_IN
 TESTED: Final = (1, 18, 33)
 """The newest version of opencode whose databases these tests have read."""
 _DEFAULT_TITLE: Final = re.compile(r"(?:New|Child) session - \d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
-_ID: Final = re.compile(r"(msg|prt)_([0-9a-f]{12})[A-Za-z0-9]*")
-_LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _EVENTS: Final = """
     SELECT seq, type, data FROM event WHERE aggregate_id = ? AND seq >= ? AND type IN (
         'session.created.1', 'message.updated.1', 'message.part.updated.1', 'message.removed.1', 'message.part.removed.1')
@@ -75,7 +72,7 @@ SAID_AT_ONCE: Final = 200
 """Steps whose parts are read at one moment."""
 
 
-class _Before(Struct, frozen=True):
+class _BeforeRemoval(Struct, frozen=True):
     """The messages before some were deleted, as events tell of them.
 
     Attributes:
@@ -116,7 +113,7 @@ class OpencodeLog(Conversation):
         self._complete = False  # the events begin with the session
         self._is_told_in_part = False  # events are damaged
         self._removing = False
-        self._removed: list[_Before] = []
+        self._removed: list[_BeforeRemoval] = []
         self._info: Json = {}
 
     @classmethod
@@ -194,8 +191,8 @@ class OpencodeLog(Conversation):
             self._told.put_part(message_id, told)
             self._rows.doubt(message_id, told.id)
 
-    def _all_told(self) -> _Before:
-        return _Before(Scratch().aside(self._told.run()), self._told.first())
+    def _all_told(self) -> _BeforeRemoval:
+        return _BeforeRemoval(Scratch().aside(self._told.run()), self._told.first())
 
     def _read_rows(self, connection: sqlite3.Connection) -> None:
         """Take in the messages as they are now. A part that the events describe as it is says by which of them."""
@@ -356,7 +353,7 @@ class OpencodeLog(Conversation):
         for at in reversed(self._states.compactions(run)):
             yield self._states.steps(self._states.since_compaction(run[:at])), "compact"
 
-    def _whole(self, before: _Before) -> Run[int]:
+    def _whole(self, before: _BeforeRemoval) -> Run[int]:
         """With what was said before the events begin."""
         run = array("i", before.run)
         if self._complete or before.first is None:
@@ -432,7 +429,7 @@ class OpencodeLog(Conversation):
 
     def continuation(self, steps: Sequence[Step]) -> ResumableSession:
         kept = {name for step in steps if isinstance(step, RowStep) for name, _ in step.parts}
-        session_id = f"ses_{_hex_of_now()}{_letters()}"
+        session_id = opencode_export.new_session_id()
         path = self._database.parent / FOLDER / f"{session_id}.json"
         document = opencode_database.reading(
             self._database, lambda connection: self._document(connection, session_id, kept)
@@ -442,39 +439,24 @@ class OpencodeLog(Conversation):
 
     def _document(self, connection: sqlite3.Connection, session_id: str, kept: set[str]) -> Json:
         """The session as the program exports one, with ids of its own. Blocking."""
-        messages = []
+        sent: list[opencode_export.Sent] = []
+        for name, parts in self._parts_left():
+            if any(part.id in kept for part in parts):
+                told = _data_of(connection, "SELECT data FROM message WHERE id = ?", name) or {}
+                shown = [part.id for part in parts if part.id in kept or part.kind.startswith("step-")]
+                data = [(part_id, self._data(connection, part_id, -1)) for part_id in shown]
+                sent.append(opencode_export.Sent(name, told, data))
+        return {
+            "info": opencode_export.info(self._info, session_id),
+            "messages": opencode_export.messages(sent, session_id),
+        }
+
+    def _parts_left(self) -> Iterator[tuple[str, list[RowPart]]]:
+        """The ids of all messages in their order, with the parts that a revert leaves of each."""
         taken_back = self._revert if isinstance(self._revert, dict) else {}
-        sent = []
         for name in self._rows.ids():
             until = str(taken_back.get("partID") or "") if name == taken_back.get("messageID") else ""
-            parts = [part for part in self._rows.parts(name) if not until or part.id < until]
-            if any(part.id in kept for part in parts):
-                sent.append((name, [part for part in parts if part.id in kept or part.kind.startswith("step-")]))
-        new = {name: _renamed(name, "msg") for name, _ in sent}
-        for name, every in sent:
-            told = _data_of(connection, "SELECT data FROM message WHERE id = ?", name) or {}
-            info = {**told, "id": new[name], "sessionID": session_id}
-            if info.get("parentID") in new:
-                info["parentID"] = new[info["parentID"]]
-            given = []
-            for part in every:
-                place = {"id": _renamed(part.id, "prt"), "messageID": new[name], "sessionID": session_id}
-                data = self._data(connection, part.id, -1)
-                if data.get("tail_start_id") in new:
-                    data["tail_start_id"] = new[data["tail_start_id"]]
-                given.append({**data, **place})
-            messages.append({"info": info, "parts": given})
-        now = int(time.time() * 1000)
-        info = {
-            "id": session_id,
-            "slug": str(self._info.get("slug") or session_id),
-            "version": str(self._info["version"]),
-            "projectID": str(self._info["project_id"]),
-            "directory": str(self._info["directory"]),
-            "title": str(self._info["title"]),
-            "time": {"created": now, "updated": now},
-        }
-        return {"info": info, "messages": messages}
+            yield name, [part for part in self._rows.parts(name) if not until or part.id < until]
 
 
 def _changes_of(path: Path) -> tuple[int, int]:
@@ -492,17 +474,3 @@ def _data_of(connection: sqlite3.Connection, query: str, *values: str | int) -> 
 def _is_in(connection: sqlite3.Connection, table: str, name: str) -> bool:
     """True of a row that is there."""
     return connection.execute(_THERE[table], (name,)).fetchone() is not None
-
-
-def _renamed(name: str, kind: str) -> str:
-    """A new id that stands in the order of the old one."""
-    known = _ID.fullmatch(name)
-    return f"{kind}_{known[2] if known is not None else _hex_of_now()}{_letters()}"
-
-
-def _hex_of_now() -> str:
-    return f"{(int(time.time() * 1000) << 12) & ((1 << 48) - 1):012x}"
-
-
-def _letters() -> str:
-    return "".join(secrets.choice(_LETTERS) for _ in range(14))

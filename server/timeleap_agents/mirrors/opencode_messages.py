@@ -279,13 +279,13 @@ class MessageTable:
         return self._numbers("SELECT number FROM message WHERE number >= 0 ORDER BY created, id")
 
     def run_before(self, message_id: str) -> Run[int]:
-        """Those with a lesser id."""
+        """Messages with a lesser id, as they are now."""
         self._settle()
         query = "SELECT number FROM message WHERE number >= 0 AND id < ? ORDER BY created, id"
         return self._numbers(query, message_id)
 
     def run_until(self, place: tuple[int, str]) -> Run[int]:
-        """Those before a place in their order: a time, and an id."""
+        """Messages before a place in their order, which is a time and an id, as they are now."""
         self._settle()
         query = "SELECT number FROM message WHERE number >= 0 AND (created, id) < (?, ?) ORDER BY created, id"
         return self._numbers(query, *place)

@@ -58,8 +58,8 @@ class Branches:
             return any(first <= entry.line <= last for first, last in ranges)
 
         prompts = IdNumbers()
-        for entry in self._all():
-            if entry.anchor and is_on_way(entry):
+        for entry in filter(is_on_way, self._all()):
+            if entry.anchor:
                 prompts.number(entry.id)
         found = array("i")
         for place, entry in enumerate(self._all()):
