@@ -20,7 +20,7 @@ test.beforeAll(async ({ workbench, store, window }) => {
 test("a message is pinned, so that no compaction loses it, and can be unpinned", async ({ window, store }) => {
     await page.choose(31, "Pin");
     await window.notifications.press(/Pinned\. No compaction of “Pinned and noted” loses it/, "Pins…");
-    await window.quick.choose("Pins… Pinned and noted", "Done. split_bill works in whole cents");
+    await window.quick.choose("Pins: Pinned and noted", "Done. split_bill works in whole cents");
     await window.notifications.look(/No longer pinned: Done\. split_bill/);
     expect(store.messages("chat")).toHaveLength(32);
 });

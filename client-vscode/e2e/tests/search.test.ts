@@ -32,10 +32,10 @@ test("a text that is pinned is in the list, and goes when it is chosen", async (
     const pins = async (): Promise<string[]> => (await store.call<{ pins?: string[] }>("session/getState", { sessionId: "searched" })).pins ?? [];
     await window.closeEditors();
     await window.run("managePins");
-    await window.quick.choose("Pins… Split and searched", "Pin another text");
+    await window.quick.choose("Pins: Split and searched", "Pin another text");
     await window.quick.answer("Pin another text", "never round twice");
     await expect.poll(pins).toEqual(["never round twice"]);
     await window.run("managePins");
-    await window.quick.choose("Pins… Split and searched", "never round twice");
+    await window.quick.choose("Pins: Split and searched", "never round twice");
     await expect.poll(pins).toEqual([]);
 });

@@ -106,9 +106,9 @@ export class Window {
 
     /** Compare a row with a state that is chosen from a list. */
     async compare(row: Locator, other: string, effect: Locator): Promise<void> {
-        const question = this.quick.saying(/^Compare… /);
+        const question = this.quick.saying(/^Compare: /);
         await this.checkpoints.command(row, this.texts.command("compare"), question);
-        await this.quick.choose(/^Compare… /, other);
+        await this.quick.choose(/^Compare: /, other);
         await effect.waitFor();
     }
 

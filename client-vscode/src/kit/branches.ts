@@ -8,11 +8,12 @@ import { writableSession } from "../core/commands/targets.js";
 import { notPresent, restore } from "../core/restore/timeTravel.js";
 import type { Session } from "../core/sessions/session.js";
 import { timelinesOf, type Branch } from "./timelines.js";
-import { age, bytes as sizeInBytes, checkpoints, fullTime, listed, messages } from "../shared/text/format.js";
+import { age, bytes as sizeInBytes, checkpoints, fullTime, listed, messages, relativeTime } from "../shared/text/format.js";
 import { lostInWords } from "../shared/text/happened.js";
 import { checkpointRows, type Setting } from "../core/tree/checkpointNodes.js";
 import { titleOf } from "../shared/text/titles.js";
 import { TreeNode, treeItem } from "../core/tree/node.js";
+import { headed } from "../shared/text/detail.js";
 
 /** Characters of the first and of the last message in a row, which the editor cuts, and in a list. */
 const ROW = 120;
@@ -59,7 +60,7 @@ export class TimelineNode extends TreeNode {
       description,
       icon: ICONS[reason],
       tooltip: [this.name, reasonName(reason), ...(createdAt === undefined ? [] : [fullTime(createdAt)]), whole, file].join("\n"),
-      spoken: `${this.name}, ${description}`,
+      spoken: headed(reasonName(reason), listed([this.name, createdAt === undefined ? "" : age(createdAt)])),
       context: "timeline",
       expands: "Collapsed",
     });
@@ -96,7 +97,7 @@ export function timelineName({ reason, createdAt }: Timeline, branch?: Branch, l
   if (said) {
     return said;
   }
-  return listed([reasonName(reason), createdAt === undefined ? "" : age(createdAt)]);
+  return listed([reasonName(reason), createdAt === undefined ? "" : relativeTime(createdAt)]);
 }
 
 /** What set a timeline aside. */

@@ -213,7 +213,7 @@ test("a restore that was left half done is said even where files are no longer s
 test("errors about files are said as the server says them", () => {
   const words = (kind: "filesBusy" | "filesUnavailable" | "snapshotNotFound" | "filesConflict") => wordsFor(TimeleapError.make(kind, "the reason")).message;
   expect([words("filesBusy"), words("filesUnavailable"), words("snapshotNotFound")]).toEqual(Array(3).fill("The files cannot be used: the reason."));
-  expect(words("filesConflict")).toBe("the reason");
+  expect(words("filesConflict")).toBe("The reason.");
 });
 
 // Paths
@@ -317,7 +317,7 @@ test("a changed file opens in the diff editor: what was not there is empty, the 
   await openFileChange!(deleted);
   expect(snapshotsOf()).toEqual(["f3-cc", undefined]);
   await expect(openFileChange!(percent)).rejects.toThrow("not valid UTF-8");
-  await expect(openFileChange!()).rejects.toThrow("Nothing found");
+  await expect(openFileChange!()).rejects.toThrow("There is nothing for “Changed Files”.");
 });
 
 test("a file is put back at once; where it is as it was that is said", async () => {

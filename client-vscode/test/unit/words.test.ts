@@ -14,12 +14,25 @@ import { MoreNode, treeItem } from "../../src/core/tree/node.js";
 import { tokensShown } from "../../src/features/status/statusBar.js";
 import { waysOut } from "../../src/features/status/wayOut.js";
 import { serverMessage, viewMessage } from "../../src/features/status/viewMessage.js";
-import { CancellationError, env, log, user, workspace } from "../support/vscode.js";
+import { titleOf, toolName, verbOf } from "../../src/shared/text/titles.js";
+import { CancellationError, env, extensions, log, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {
   user.reset();
   env.language = "en";
   vi.useRealTimers();
+});
+
+// Titles
+
+test("a button is called as its command is, also where the editor keeps the English title beside the translated one", () => {
+  const text = (value: string, original: string): object => ({ value, original });
+  const contributes = {
+    commands: [{ command: "timeleap.undo", title: text("撤销", "Undo") }, { command: "timeleap.compare", title: text("比较…", "Compare…") }],
+    languageModelTools: [{ name: "timeleap_search", displayName: text("搜索", "Search") }],
+  };
+  extensions.known.set("timeleap.timeleap", { packageJSON: { contributes } } as never);
+  expect([titleOf("undo"), titleOf("compare"), verbOf("compare"), toolName("search"), verbOf("unknown")]).toEqual(["撤销", "比较…", "比较", "搜索", "unknown"]);
 });
 
 // What is said when something fails

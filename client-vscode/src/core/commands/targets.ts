@@ -5,11 +5,11 @@ import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { whyReadOnly } from "../../shared/text/readOnly.js";
 import { Refusal } from "./report.js";
-import { fork, manageTrust, reload, type Step } from "../../shared/text/errorWords.js";
+import { fork, manageTrust, openAnother, reload, type Step } from "../../shared/text/errorWords.js";
 
 export function shownSession(sessions: Pick<Sessions, "shown">): Session {
   if (!sessions.shown) {
-    throw new Refusal(vscode.l10n.t("No session is open."));
+    throw new Refusal(vscode.l10n.t("No session is open."), openAnother());
   }
   return sessions.shown;
 }

@@ -16,6 +16,7 @@ import type { Question, RevertPlace } from "./changes.js";
 import type { Handlers, Workbench } from "../commands/register.js";
 import { Refusal, report, thereIsNone } from "../commands/report.js";
 import { writableSession } from "../commands/targets.js";
+import { headed } from "../../shared/text/detail.js";
 
 export function timeTravelCommands(bench: Workbench): Handlers {
   return {
@@ -26,8 +27,8 @@ export function timeTravelCommands(bench: Workbench): Handlers {
   };
 }
 
-/** Restore to a row; undefined: to the selected one, else to one that is chosen. */
-export async function restoreTo(bench: Workbench, node: unknown, asks: boolean): Promise<void> {
+/** Restore to a row; undefined: to the selected one, else to one that is chosen from a list with that title. */
+export async function restoreTo(bench: Workbench, node: unknown, asks: boolean, title = titleOf("restore")): Promise<void> {
   const given = node ?? bench.views.checkpoints.selection[0];
   if (given instanceof TreeNode && given.restore) {
     await given.restore(bench, asks);
@@ -38,7 +39,7 @@ export async function restoreTo(bench: Workbench, node: unknown, asks: boolean):
   if (row && (row.place.session !== session || row.place.log.timelineId !== undefined)) {
     throw notPresent();
   }
-  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, titleOf("restore")));
+  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, title));
   if (checkpoint) {
     await revert(bench, session, { checkpointUid: checkpoint.uid }, checkpointName(checkpoint), asks);
   }
@@ -109,7 +110,7 @@ async function step(bench: Workbench, session: Session, direction: "context/undo
 
 export async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
   const ask = (plan: RewriteResult): Question => ({
-    message: `${titleOf("restoreTimeline")}: ${name}`,
+    message: headed(titleOf("restoreTimeline"), name),
     detail: `${size(plan)}\n\n${kept()}`,
     button: vscode.l10n.t("Restore"),
   });

@@ -13,6 +13,7 @@ import { sayInformation, sayWarning } from "../../shared/text/say.js";
 import { changeHooks } from "./hooks.js";
 import type { Installation } from "./install.js";
 import { isHere, knownAgents, type Agent } from "./programs.js";
+import { headed } from "../../shared/text/detail.js";
 
 /** Which agents are connected, on this machine. */
 const CONNECTED = "timeleap.connected";
@@ -114,7 +115,7 @@ export class Connections extends Disposables {
     const buttons = [connect, ...(hooks?.changed ? [look] : [])];
     const chosen = await vscode.window.showInformationMessage(vscode.l10n.t("Connect {0}?", agent.name), { modal: true, detail }, ...buttons);
     if (chosen === look && hooks) {
-      return (await vscode.window.showInformationMessage(`${look}: ${agent.name}`, { modal: true, detail: hooks.diff }, connect)) === connect;
+      return (await vscode.window.showInformationMessage(headed(look, agent.name), { modal: true, detail: hooks.diff }, connect)) === connect;
     }
     return chosen === connect;
   }
@@ -122,7 +123,7 @@ export class Connections extends Disposables {
   /** Waits until its conversations are read, not for ever, and gives the newest: of the window's folders if they have one. */
   private async read(agent: Agent): Promise<SessionInfo | undefined> {
     const { sessions } = this.core;
-    await withProgress(`${vscode.l10n.t("Connect")}: ${agent.name}`, async ({ token }) => {
+    await withProgress(headed(vscode.l10n.t("Connect"), agent.name), async ({ token }) => {
       for (const until = Date.now() + PATIENCE; Date.now() < until && !token.isCancellationRequested; ) {
         const left = await this.left(agent);
         if (left === 0) {

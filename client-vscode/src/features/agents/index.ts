@@ -4,6 +4,7 @@ import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Feature } from "../../core/core.js";
 import { restoreTo } from "../../core/restore/timeTravel.js";
+import { titleOf } from "../../shared/text/titles.js";
 import { run } from "../../shared/programs.js";
 import { Connections } from "./connecting.js";
 import { continueElsewhere } from "./continuing.js";
@@ -30,8 +31,8 @@ export const agents: Feature = (core) => {
     connections,
     core.commands({
       // Restore in a read-only copy, by the names that it has there.
-      continueInClaudeCode: (node) => restoreTo(core, node, true),
-      continueInItsProgram: (node) => restoreTo(core, node, true),
+      continueInClaudeCode: (node) => restoreTo(core, node, true, titleOf("continueInClaudeCode")),
+      continueInItsProgram: (node) => restoreTo(core, node, true, titleOf("continueInItsProgram")),
       connect: (kind) => connections.connect(kind),
       openSample: () => openSample(core, installation),
       installServer: () => installation.ask(),

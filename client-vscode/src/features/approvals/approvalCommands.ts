@@ -14,6 +14,7 @@ import { Refusal, thereIsNone } from "../../core/commands/report.js";
 import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/changes.js";
 import { titleOf } from "../../shared/text/titles.js";
+import { headed } from "../../shared/text/detail.js";
 
 export function approvalCommands(bench: Asking): Handlers {
   return {
@@ -159,7 +160,7 @@ async function setAfk(bench: Asking, afk: boolean): Promise<void> {
 async function enableYolo(bench: Asking): Promise<void> {
   const session = writableSession(bench.sessions);
   const agreed = await confirm(
-    `${vscode.l10n.t("Approve Everything (YOLO)")}: ${session.name}`,
+    headed(vscode.l10n.t("Approve Everything (YOLO)"), session.name),
     vscode.l10n.t("The agent of this session will run commands and change files without asking, until you turn this off. The status bar shows it all the time. No file switches this on; a program of yours that speaks the protocol can, unless a sandbox keeps the store, the sockets and the key from it."),
     vscode.l10n.t("Approve Everything (YOLO)"),
   );
@@ -175,7 +176,7 @@ interface Choice extends vscode.QuickPickItem {
 async function manage(bench: Asking): Promise<void> {
   const session = shownSession(bench.sessions);
   const choice = await vscode.window.showQuickPick(choices(session, bench), {
-    title: `${vscode.l10n.t("Approvals")}: ${session.name}`,
+    title: headed(vscode.l10n.t("Approvals"), session.name),
   });
   await choice?.run();
 }

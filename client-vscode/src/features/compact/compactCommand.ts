@@ -7,7 +7,7 @@ import type { Session } from "../../core/sessions/session.js";
 import { summaryByModel } from "./summaries.js";
 import { readSettings } from "../../shared/settings.js";
 import { showSheet } from "../../shared/sheet.js";
-import { withDetail } from "../../shared/text/detail.js";
+import { translated } from "../../shared/text/detail.js";
 import { messages, tokens } from "../../shared/text/format.js";
 import { sayInformation } from "../../shared/text/say.js";
 import { withProgress, type Work } from "../../shared/progress.js";
@@ -35,7 +35,7 @@ async function compact(bench: Workbench): Promise<void> {
   }
   const plan = await withProgress(vscode.l10n.t("Summarising…"), (work) => dryRun(bench, session, instruction.trim(), work));
   if (!plan.compacted || plan.summary === undefined) {
-    throw new Refusal(withDetail(vscode.l10n.t("Nothing was compacted."), plan.reason ?? "there is no summary"));
+    throw new Refusal(translated(vscode.l10n.t("Nothing was compacted."), plan.reason ?? "there is no summary"));
   }
   if (await agreed(session, plan)) {
     const { head, summary } = plan;

@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import type { CompactResult, FactTally, Scorecard } from "timeleap-client";
 import { exact, listed, messages, oneLine, tokens } from "../../shared/text/format.js";
 import type { Sheet, SheetBlock } from "../../shared/sheet.js";
+import { headed } from "../../shared/text/detail.js";
 
 /** A preview of a compaction, or the report of one that was done. */
 export function compactionReport(result: CompactResult): Sheet {
@@ -34,7 +35,7 @@ export function scoreLine({ scorecard, pins }: Pick<CompactResult, "scorecard" |
     .map(([name, { found, kept }]) => `${name} ${exact(kept)} / ${exact(found)}`);
   const held = pins ? [`${vscode.l10n.t("Pinned texts")} ${exact(pins.kept + pins.added.length)}`] : [];
   const all = [...scores, ...held];
-  return all.length === 0 ? undefined : `${vscode.l10n.t("Kept")}: ${listed(all)}`;
+  return all.length === 0 ? undefined : headed(vscode.l10n.t("Kept"), listed(all));
 }
 
 /** How a summary begins, in one line. The tags around its sections become their names: `<current_focus>` is "Current focus:". */
@@ -68,11 +69,11 @@ function losses(scorecard: Scorecard): SheetBlock[] {
     }
     const left = found - kept - lost.length;
     const rest = left > 0 ? [vscode.l10n.t("… and {0} more", exact(left))] : [];
-    return [{ kind: "list", title: `${vscode.l10n.t("Lost")}: ${name}`, items: [...lost.map((one) => oneLine(one, 300)), ...rest] }];
+    return [{ kind: "list", title: headed(vscode.l10n.t("Lost"), name), items: [...lost.map((one) => oneLine(one, 300)), ...rest] }];
   });
 }
 
 /** The pins that the summary had lost, which were put behind it. */
 function pinned(count: number, added: readonly string[]): SheetBlock {
-  return { kind: "list", title: `${vscode.l10n.t("Pinned texts")}: ${exact(count)}`, items: [...added.map((one) => oneLine(one, 300))] };
+  return { kind: "list", title: headed(vscode.l10n.t("Pinned texts"), exact(count)), items: [...added.map((one) => oneLine(one, 300))] };
 }

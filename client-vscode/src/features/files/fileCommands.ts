@@ -8,11 +8,12 @@ import { named, diskPath, nameAndFolder, shownPath } from "../../shared/text/pat
 import { sayInformation, withoutIcons } from "../../shared/text/say.js";
 import { FileNode, kindName } from "../../kit/fileNodes.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
-import { Refusal } from "../../core/commands/report.js";
+import { Refusal, thereIsNone } from "../../core/commands/report.js";
 import { filesAmount, filesToRestore, restoreFiles, settleConflicts, offerFilesBack } from "../../kit/restoring.js";
 import { target, writableSession, requireTrust } from "../../core/commands/targets.js";
 import { switchFiles, type Mode, type Saving } from "./saving.js";
-import { titleOf } from "../../shared/text/titles.js";
+import { verbOf } from "../../shared/text/titles.js";
+import { headed } from "../../shared/text/detail.js";
 
 export function fileCommands(bench: Workbench, saving: Pick<Saving, "remember">): Handlers {
   return {
@@ -26,7 +27,7 @@ export function fileCommands(bench: Workbench, saving: Pick<Saving, "remember">)
 function chosenFile(bench: Workbench, node: unknown): FileNode {
   const row = target(FileNode, node, bench.views.checkpoints);
   if (!row) {
-    throw new Refusal(vscode.l10n.t("Nothing found"));
+    throw thereIsNone(vscode.l10n.t("Changed Files"));
   }
   return row;
 }
@@ -42,7 +43,7 @@ async function openFileChange(bench: Workbench, node: unknown): Promise<void> {
   const right = change.kind === "deleted" ? saved(row, undefined) : range.to === undefined ? onDisk(row) : saved(row, range.to);
   const [name] = nameAndFolder(change);
   const title = range.to === undefined ? untilNow(name) : name;
-  await vscode.commands.executeCommand("vscode.diff", left, right, `${title}: ${kindName(change.kind)}`, { preview: true, preserveFocus: true });
+  await vscode.commands.executeCommand("vscode.diff", left, right, headed(title, kindName(change.kind)), { preview: true, preserveFocus: true });
 }
 
 /** The title of a diff between a file as it was and as it is on the disk. */
@@ -66,7 +67,7 @@ async function compareWithDisk(bench: Workbench, node: unknown): Promise<void> {
     () => false,
   );
   const [name] = nameAndFolder(change);
-  const title = there ? untilNow(name) : `${untilNow(name)}: ${kindName("deleted")}`;
+  const title = there ? untilNow(name) : headed(untilNow(name), kindName("deleted"));
   await vscode.commands.executeCommand("vscode.diff", left, there ? right : saved(row, undefined), title, { preview: true, preserveFocus: true });
 }
 
@@ -91,7 +92,7 @@ async function restoreFile(bench: Workbench, node: unknown): Promise<void> {
   const { files } = await session.request("files/restore", { ...filesToRestore(from, only), dryRun: true });
   const amount = files ? filesAmount(files) : "";
   if (!files || (amount === "" && files.conflicts === 0)) {
-    throw new Refusal(`${row.path}: ${vscode.l10n.t("Its text is the same.")}`);
+    throw new Refusal(headed(row.path, vscode.l10n.t("Its text is the same.")));
   }
   const onConflict = files.conflicts > 0 ? await settleConflicts(files.conflictPaths ?? [only], files.conflicts) : undefined;
   if (files.conflicts === 0 || onConflict !== undefined) {
@@ -127,7 +128,7 @@ async function pickMode(session: Session, present: Mode): Promise<Mode | undefin
     { mode: "off", label: vscode.l10n.t("Never") },
   ];
   const items = modes.map(({ mode, label }) => ({ mode, label, ...(mode === present ? { iconPath: new vscode.ThemeIcon("check") } : {}) }));
-  return (await vscode.window.showQuickPick(items, { title: `${titleOf("setFilesMode")} ${withoutIcons(session.name)}` }))?.mode;
+  return (await vscode.window.showQuickPick(items, { title: headed(verbOf("setFilesMode"), withoutIcons(session.name)) }))?.mode;
 }
 
 /** A session of no workspace is given the one of this window. Undefined: nothing was chosen. */

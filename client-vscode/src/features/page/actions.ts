@@ -16,7 +16,8 @@ import { sayInformation } from "../../shared/text/say.js";
 import { roleName } from "../../shared/text/roles.js";
 import { messageAsJson, messageAsMarkdown } from "./copies.js";
 import type { Action, FromPage } from "./wire.js";
-import { titleOf } from "../../shared/text/titles.js";
+import { verbOf } from "../../shared/text/titles.js";
+import { headed } from "../../shared/text/detail.js";
 
 /** The most a note is shown while it is written. */
 const PREVIEW = 50;
@@ -54,7 +55,7 @@ export async function actAtCheckpoint(bench: Workbench, shown: Shown, action: "r
   if (action === "revert") {
     await revert(bench, writable(session), { checkpointUid: checkpoint.uid }, checkpointName(checkpoint));
   } else {
-    await fork(bench, session, `${titleOf("fork")} ${checkpointName(checkpoint)}`, { checkpointUid: checkpoint.uid });
+    await fork(bench, session, headed(verbOf("fork"), checkpointName(checkpoint)), { checkpointUid: checkpoint.uid });
   }
 }
 
@@ -103,7 +104,7 @@ async function note(bench: Workbench, session: Session, index: number): Promise<
     throw new Refusal(vscode.l10n.t("No checkpoints"));
   }
   const message = await vscode.window.showInputBox({
-    title: `${vscode.l10n.t("Checkpoint {0}", `#${exact(checkpoint.id)}`)}: ${vscode.l10n.t("D-Mail")}`,
+    title: headed(vscode.l10n.t("Checkpoint {0}", `#${exact(checkpoint.id)}`), vscode.l10n.t("D-Mail")),
     prompt: vscode.l10n.t("It arrives there when it is delivered: the conversation goes back to the checkpoint, and the note stands in it."),
   });
   if (message !== undefined && message.trim() !== "") {

@@ -7,6 +7,7 @@ import { oneLine, tokensUsed } from "../../shared/text/format.js";
 import { timelineName } from "../../kit/branches.js";
 import { shownMessage } from "./shown.js";
 import type { Point, ShownMessage, ToPage } from "./wire.js";
+import { headed } from "../../shared/text/detail.js";
 
 /** Messages of a side that are shown; the rest is counted. */
 const SHOWN = 40;
@@ -39,7 +40,7 @@ async function sideOf(session: Session, { timelineId, end, name, tokens }: Point
   const all = timelineId === undefined ? undefined : await timelineOf(session, timelineId);
   const most = timelineId === undefined ? context.messageCount : (all?.messageCount ?? 0);
   const whole = all ? timelineName(all) : vscode.l10n.t("Present");
-  const shown = named ? `${session.name}: ${name ?? whole}` : (name ?? whole);
+  const shown = named ? headed(session.name, name ?? whole) : (name ?? whole);
   const counted = tokens ?? (timelineId === undefined && end === undefined ? tokensUsed(context) : undefined);
   return { session, ...(timelineId === undefined ? {} : { timelineId }), end: Math.min(most, end ?? most), name: oneLine(shown, NAME), tokens: counted };
 }

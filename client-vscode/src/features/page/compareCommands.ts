@@ -12,7 +12,8 @@ import { FileNode } from "../../kit/fileNodes.js";
 import { oneLine } from "../../shared/text/format.js";
 import { pickPoint } from "./points.js";
 import type { Point } from "./wire.js";
-import { titleOf } from "../../shared/text/titles.js";
+import { verbOf } from "../../shared/text/titles.js";
+import { headed } from "../../shared/text/detail.js";
 
 /** Characters of a name. */
 const NAME = 60;
@@ -37,7 +38,7 @@ export function compareCommands(bench: Workbench): Handlers {
 
 async function compareWithChosen(bench: Workbench, from: State): Promise<void> {
   await bench.sessions.withOpen(from.session, async (session) => {
-    const to = await pickPoint(bench, session, `${titleOf("compare")} ${from.name ?? session.name}`);
+    const to = await pickPoint(bench, session, headed(verbOf("compare"), from.name ?? session.name));
     if (to) {
       await show(...inOrder(from, { session: session.id, ...to }));
     }

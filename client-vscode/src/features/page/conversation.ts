@@ -10,7 +10,7 @@ import { staleInWords, stalenessOf } from "../../kit/staleness.js";
 import { previewOf, Search } from "../../kit/search.js";
 import { summaryOf } from "../../shared/spanSummary.js";
 import type { Session, SessionEvent } from "../../core/sessions/session.js";
-import { withDetail } from "../../shared/text/detail.js";
+import { headed, withDetail } from "../../shared/text/detail.js";
 import { exact, oneLine, tokensUsed } from "../../shared/text/format.js";
 import { whyReadOnly } from "../../shared/text/readOnly.js";
 import { checkpointName } from "../../shared/text/happened.js";
@@ -24,7 +24,7 @@ import { Leading } from "./leading.js";
 import { pickPoint } from "./points.js";
 import { errorsOf, MOST_TEXT, shownMessage, textAt } from "./shown.js";
 import type { Facts, FromPage, Point, ShownCheckpoint, ShownMessage, ShownTimeline, TextPlace, ToPage } from "./wire.js";
-import { titleOf } from "../../shared/text/titles.js";
+import { verbOf } from "../../shared/text/titles.js";
 
 /** Messages that are asked for at once, at most; the page asks for fewer. */
 const PAGE = 100;
@@ -519,7 +519,7 @@ export class Conversation extends Disposables {
   }
 
   private async compareWith(from: Point): Promise<void> {
-    const to = await pickPoint(this.bench, this.current, `${titleOf("compare")} ${from.name ?? this.current.name}`);
+    const to = await pickPoint(this.bench, this.current, headed(verbOf("compare"), from.name ?? this.current.name));
     if (to) {
       await this.compare(from, to);
     }

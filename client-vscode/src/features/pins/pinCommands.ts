@@ -4,10 +4,11 @@ import * as vscode from "vscode";
 import type { Session } from "../../core/sessions/session.js";
 import { exact, oneLine } from "../../shared/text/format.js";
 import { sayInformation } from "../../shared/text/say.js";
-import { titleOf } from "../../shared/text/titles.js";
+import { titleOf, verbOf } from "../../shared/text/titles.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { report } from "../../core/commands/report.js";
 import { requireTrust, shownSession, writableSession } from "../../core/commands/targets.js";
+import { headed } from "../../shared/text/detail.js";
 
 export function pinCommands(bench: Workbench): Handlers {
   return {
@@ -58,7 +59,7 @@ async function managePins(bench: Workbench): Promise<void> {
     ...pins.map((one) => ({ label: `$(trash) ${oneLine(one)}`, pin: one })),
   ];
   const chosen = await vscode.window.showQuickPick(items, {
-    title: `${titleOf("managePins")} ${session.name}`,
+    title: headed(verbOf("managePins"), session.name),
   });
   if (!chosen) {
     return;

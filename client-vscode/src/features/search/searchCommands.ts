@@ -11,6 +11,7 @@ import { timelineName } from "../../kit/branches.js";
 import { timelinesOf } from "../../kit/timelines.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
 import { verbOf } from "../../shared/text/titles.js";
+import { headed } from "../../shared/text/detail.js";
 
 /** Milliseconds without a keystroke after which is searched. */
 const PAUSE = 200;
@@ -75,7 +76,7 @@ class SearchBox extends Disposables {
   /** What is searched and how stands in the title: buttons alone do not say whether they are on. */
   private describe(): void {
     const { matchCase, regex } = this.toggles;
-    const where = this.session ? `${verbOf("search")}: ${this.session.name}` : vscode.l10n.t("Search all sessions");
+    const where = this.session ? headed(verbOf("search"), this.session.name) : vscode.l10n.t("Search all sessions");
     this.box.title = [
       where,
       ...(matchCase ? [vscode.l10n.t("Match case")] : []),
@@ -87,7 +88,7 @@ class SearchBox extends Disposables {
     this.button("regex", vscode.l10n.t("Regular expression"), () => this.flip("regex"));
     const { shown } = this.bench.sessions;
     if (shown) {
-      this.button("list-tree", this.session ? vscode.l10n.t("Search all sessions") : `${verbOf("search")}: ${shown.name}`, () => {
+      this.button("list-tree", this.session ? vscode.l10n.t("Search all sessions") : headed(verbOf("search"), shown.name), () => {
         this.session = this.session ? undefined : shown;
         void this.learnNames();
         this.changed();

@@ -9,12 +9,14 @@ import { readSettings } from "../../shared/settings.js";
 import { amount } from "../../shared/text/format.js";
 import { fork } from "../../kit/forking.js";
 import type { Handlers, Workbench } from "../../core/commands/register.js";
+import { thereIsNone } from "../../core/commands/report.js";
 import { requireTrust, shownSession, target, writableSession } from "../../core/commands/targets.js";
 import { confirm } from "../../core/restore/changes.js";
 import { kept, offer, offerUndo } from "../../core/restore/timeTravel.js";
 import { pickSession } from "../../kit/pickSession.js";
 import { chooseTrashed, manageSession, otherWays } from "./choosing.js";
 import { titleOf } from "../../shared/text/titles.js";
+import { headed } from "../../shared/text/detail.js";
 
 export function sessionCommands(bench: Workbench): Handlers {
   return {
@@ -187,7 +189,10 @@ async function clear(bench: Workbench): Promise<void> {
   const session = writableSession(bench.sessions);
   const plan = await session.request("context/clear", { dryRun: true });
   const verb = vscode.l10n.t("Clear Conversation");
-  if (!readSettings().restoreAsks || (await confirm(`${verb}: ${session.name}`, `${amount(plan)}\n\n${kept()}`, verb))) {
+  if (plan.removed.messages + plan.removed.checkpoints === 0) {
+    throw thereIsNone(verb);
+  }
+  if (!readSettings().restoreAsks || (await confirm(headed(verb, session.name), `${amount(plan)}\n\n${kept()}`, verb))) {
     const done = await session.request("context/clear", { expectedHead: plan.head });
     offerUndo(bench, session, done, vscode.l10n.t("Cleared: {0} set aside.", amount(done)));
   }

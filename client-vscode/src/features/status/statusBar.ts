@@ -8,6 +8,7 @@ import { SessionItem } from "../../kit/sessionItem.js";
 import type { Sessions } from "../../core/sessions/sessions.js";
 import { checkpoints, exact, exactTokens, messages, short, tokensUsed } from "../../shared/text/format.js";
 import { titleOf } from "../../shared/text/titles.js";
+import { headed } from "../../shared/text/detail.js";
 
 /** Of the window, from where on it is shown as full. */
 const NEARLY_FULL = 0.95;
@@ -67,7 +68,7 @@ function tokensTooltip({ context, budget, title, sessionId, pins = [] }: Session
   const size = budget.maxContextSize;
   const used = tokensUsed(context);
   const counts = [messages(context.messageCount), checkpoints(context.checkpoints.length + context.checkpointsOmitted)];
-  const held = pins.length === 0 ? [] : [`${vscode.l10n.t("Pinned texts")}: ${exact(pins.length)}`];
+  const held = pins.length === 0 ? [] : [headed(vscode.l10n.t("Pinned texts"), exact(pins.length))];
   const text = new vscode.MarkdownString();
   text.appendText(title ?? sessionId);
   return text.appendMarkdown(["", size === null ? exactTokens(used) : usedOf(used, size), [...counts, ...held].join(" · "), ...more, titleOf("compact")].join("\n\n"));

@@ -7,6 +7,7 @@ import type { Sessions } from "../../core/sessions/sessions.js";
 import { exact, listed, messages, tokens, tokensUsed } from "../../shared/text/format.js";
 import { stepInWords } from "../../shared/text/steps.js";
 import { titleOf } from "../../shared/text/titles.js";
+import { headed } from "../../shared/text/detail.js";
 
 type Direction = "context/undo" | "context/redo";
 
@@ -39,7 +40,7 @@ export class UndoItem extends SessionItem {
     }
     this.shown = about;
     this.item.text = `$(discard) ${exact(canUndo)} $(redo) ${exact(canRedo)}`;
-    this.item.accessibilityInformation = { label: listed([`${titleOf("undo")}: ${exact(canUndo)}`, `${titleOf("redo")}: ${exact(canRedo)}`]) };
+    this.item.accessibilityInformation = { label: listed([headed(titleOf("undo"), exact(canUndo)), headed(titleOf("redo"), exact(canRedo))]) };
     this.item.show();
     void Promise.all([explain(session, "context/undo", canUndo), explain(session, "context/redo", canRedo)]).then((lines) => {
       if (this.shown === about) {

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import type { SidecarState } from "../../core/server/sidecar.js";
 import type { SessionProblem } from "../../core/sessions/sessions.js";
 import { TreeNode, treeItem } from "../../core/tree/node.js";
-import { logs, openSettings, stepsAfter, type Step } from "../../shared/text/errorWords.js";
+import { logs, openAnother, openSettings, stepsAfter, type Step } from "../../shared/text/errorWords.js";
 import { titleOf } from "../../shared/text/titles.js";
 
 const ICONS: Readonly<Record<string, string>> = {
@@ -39,7 +39,7 @@ export function waysOut(server: SidecarState, problem: SessionProblem | undefine
 }
 
 function stepsOf({ kind }: SessionProblem): Step[] {
-  const open = { title: titleOf("openSession"), command: "timeleap.openSession" };
+  const open = openAnother();
   switch (kind) {
     case "gone":
       return [{ title: vscode.l10n.t("Take Out of the Trash"), command: "timeleap.undelete" }, open, { title: titleOf("newSession"), command: "timeleap.newSession" }];

@@ -14,6 +14,7 @@ import { report } from "../../core/commands/report.js";
 import { requireTrust, shownSession } from "../../core/commands/targets.js";
 import { chooseFormat, FORMATS, type Format } from "./formats.js";
 import { titleOf } from "../../shared/text/titles.js";
+import { headed, sentences } from "../../shared/text/detail.js";
 
 export function transferCommands(bench: Workbench): Handlers {
   return {
@@ -85,7 +86,7 @@ function tell(bench: Workbench, message: string, losses: readonly Loss[], ...mor
     await vscode.window.showInformationMessage(title, { modal: true, detail });
   };
   const steps = [...more, ...(losses.length === 0 ? [] : [{ title, run: all }])];
-  const said = losses.length === 0 ? message : `${message} ${title}: ${exact(losses.length)}`;
+  const said = losses.length === 0 ? message : sentences(message, headed(title, exact(losses.length)));
   void sayInformation(said, ...steps.map((step) => step.title)).then(async (chosen) => {
     try {
       await steps.find((step) => step.title === chosen)?.run();

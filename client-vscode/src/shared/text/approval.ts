@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { ApprovalRequest } from "timeleap-client";
 import { fullTime, oneLine } from "./format.js";
+import { headed } from "./detail.js";
 
 /** How much of it a question shows. */
 export const SHOWN = 240;
@@ -33,7 +34,7 @@ export function approvalText(request: ApprovalRequest, session: string): string 
     vscode.l10n.t("“{0}” asks for your approval: {1}", visible(session, 1_000), visible(action, 1_000)),
     fullTime(requestedAt),
     ...(client === undefined ? [] : [vscode.l10n.t("from {0}", visible(client, 1_000))]),
-    ...(toolCallId === undefined ? [] : [`${vscode.l10n.t("Tool")}: ${visible(toolCallId, 1_000)}`]),
+    ...(toolCallId === undefined ? [] : [headed(vscode.l10n.t("Tool"), visible(toolCallId, 1_000))]),
   ];
   const parts = [facts.join("\n"), ...(description === undefined ? [] : [description]), ...(detail === undefined ? [] : [JSON.stringify(detail, undefined, 2)])];
   return `${parts.join("\n\n")}\n`;

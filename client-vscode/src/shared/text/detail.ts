@@ -16,9 +16,15 @@ export function withDetail(sentence: string, message: string, rest = ""): string
   return isEnglish() ? sentences(`${sentence.replace(/\.$/u, "")}: ${whole}`, rest) : sentences(`${sentence}（${message}）`, rest);
 }
 
-/** The server's words, which are enough in English; in another language behind a sentence of ours. */
+/** The server's words, which in English are a sentence of their own; in another language they stand behind one of ours. */
 export function translated(sentence: string, message: string): string {
-  return isEnglish() ? message : withDetail(sentence, message);
+  const whole = /[.!?]$/u.test(message) ? message : `${message}.`;
+  return isEnglish() ? whole.charAt(0).toUpperCase() + whole.slice(1) : withDetail(sentence, message);
+}
+
+/** Something under the name of what it is. */
+export function headed(head: string, body: string): string {
+  return `${head}${isChinese() ? "：" : ": "}${body}`;
 }
 
 /** One after the other; Chinese has no space between them. */

@@ -30,7 +30,7 @@ export function wordsOf(error: unknown): Words {
     return { message: sentences(trouble.what, vscode.l10n.t("Nothing was changed."), trouble.next), steps: [logs()] };
   }
   if (isTimeleapError(error, "readOnly") && error.data["reason"] === "mirrored") {
-    return { message: withDetail(vscode.l10n.t("This session can only be looked at here."), error.message), steps: [fork()] };
+    return { message: vscode.l10n.t("This session can only be looked at here."), steps: [fork()] };
   }
   return isTimeleapError(error) ? wordsForKind(error.kind, error.message) : { message: messageOf(error), steps: [logs()] };
 }
@@ -64,11 +64,13 @@ function wordsForKind(kind: string, message: string): Words {
     case "timelineNotFound":
       return { message: vscode.l10n.t("This has changed meanwhile, so nothing was done. The view is up to date now."), steps: [show()] };
     case "readOnly":
-      return { message: withDetail(vscode.l10n.t("This session can only be looked at here."), message), steps: [reload()] };
+      return { message: vscode.l10n.t("This session can only be looked at here."), steps: [reload()] };
+    case "sessionNotFound":
+      return { message: vscode.l10n.t("This session no longer exists. If it was deleted, it is in the trash."), steps: [openAnother()] };
     case "sessionLocked":
       return { message: withDetail(vscode.l10n.t("Another program is writing this session."), message), steps: [reload()] };
     case "externallyModified":
-      return { message: withDetail(vscode.l10n.t("Another program has changed or moved this session's files."), message), steps: [reload()] };
+      return { message: vscode.l10n.t("Another program has changed or moved this session's files."), steps: [reload()] };
     case "filesUnavailable":
     case "filesTooLarge":
     case "filesBusy":
@@ -87,8 +89,6 @@ function wordsForKind(kind: string, message: string): Words {
 /** The server's sentence in the editor's language, as far as its kind says it. */
 function refusal(kind: string): string {
   switch (kind) {
-    case "sessionNotFound":
-      return vscode.l10n.t("This session no longer exists. If it was deleted, it is in the trash.");
     case "sessionExists":
       return vscode.l10n.t("There is a session with this ID already.");
     case "tooLarge":
@@ -112,6 +112,10 @@ function restart(): Step {
 
 export function logs(): Step {
   return { title: titleOf("showLogs"), command: "timeleap.showLogs" };
+}
+
+export function openAnother(): Step {
+  return { title: titleOf("openSession"), command: "timeleap.openSession" };
 }
 
 function install(): Step {

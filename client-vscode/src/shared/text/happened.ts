@@ -5,6 +5,7 @@ import type { Checkpoint, Message } from "timeleap-client";
 import { summaryOf, type SpanCall, type SpanSummary } from "../spanSummary.js";
 import { exact, listed, messages, oneLine, tokens as tokensInWords } from "./format.js";
 import { argumentsOf, callsOf, gistOf } from "./message.js";
+import { headed } from "./detail.js";
 
 /** Characters of a name as a server gives it, more than any. */
 const NAMED = 240;
@@ -61,7 +62,10 @@ export function lostInWords({ lost, first, last }: { readonly lost: number; read
   const words = [first, last].flatMap((message) => (message ? [messageInWords(message, length)] : [])).filter((text) => text !== "");
   // Where the first is cut there are dots already.
   const said = words.join(" … ").replace("… … ", " … ");
-  return [lost === 0 ? "" : messages(lost), said].filter((part) => part !== "").join(": ");
+  if (lost === 0) {
+    return said;
+  }
+  return said === "" ? messages(lost) : headed(messages(lost), said);
 }
 
 function messageInWords(message: Message, length: number): string {

@@ -4,11 +4,18 @@ import * as vscode from "vscode";
 
 const ID = "timeleap.timeleap";
 
+/** In another language than English the editor keeps what it was translated from, too. */
+type Text = string | { readonly value: string; readonly original: string };
+
 interface Manifest {
   readonly contributes: {
-    readonly commands: readonly { readonly command: string; readonly title: string }[];
-    readonly languageModelTools: readonly { readonly name: string; readonly displayName: string }[];
+    readonly commands: readonly { readonly command: string; readonly title: Text }[];
+    readonly languageModelTools: readonly { readonly name: string; readonly displayName: Text }[];
   };
+}
+
+function inLanguage(text: Text): string {
+  return typeof text === "string" ? text : text.value;
 }
 
 function contributes(): Partial<Manifest["contributes"]> {
@@ -17,7 +24,7 @@ function contributes(): Partial<Manifest["contributes"]> {
 
 /** The title of the command `timeleap.<name>`; its name where the editor does not know the extension. */
 export function titleOf(name: string): string {
-  return contributes().commands?.find(({ command }) => command === `timeleap.${name}`)?.title ?? name;
+  return inLanguage(contributes().commands?.find(({ command }) => command === `timeleap.${name}`)?.title ?? name);
 }
 
 /** The title of the command `timeleap.<name>` without the dots that stand for a question, where there is none to come. */
@@ -27,5 +34,5 @@ export function verbOf(name: string): string {
 
 /** The title of the tool of language models `timeleap_<name>`. */
 export function toolName(name: string): string {
-  return contributes().languageModelTools?.find((tool) => tool.name === `timeleap_${name}`)?.displayName ?? name;
+  return inLanguage(contributes().languageModelTools?.find((tool) => tool.name === `timeleap_${name}`)?.displayName ?? name);
 }
