@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { TimeleapClient } from "timeleap-client";
@@ -229,4 +229,22 @@ test("four programs on one session: what each of them writes, takes back and bri
   } finally {
     await Promise.all(three.map((one) => one.shutdown()));
   }
+});
+
+test("that another program put the shown session into the trash is said, with the way back; where this window did, Undo is offered once", async () => {
+  seed(running.home, "chat", turns(1));
+  await open("chat");
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "chat" });
+  await other.request("session/setTitle", { sessionId: "chat", title: "The bill" });
+  await vi.waitFor(() => expect(running.api.shownSession?.state.title).toBe("The bill"), WAIT);
+  press("Take Out of the Trash");
+  user.pick = (items) => items[0];
+  await other.request("session/delete", { sessionId: "chat" });
+  await vi.waitFor(() => expect(user.said).toMatchObject([{ message: "In the trash: The bill", buttons: ["Take Out of the Trash"] }]), WAIT);
+  await vi.waitFor(() => expect(existsSync(join(running.home, "sessions", "chat", "context.jsonl"))).toBe(true), WAIT);
+  await open("The bill");
+  user.said = [];
+  await commands.executeCommand("timeleap.delete");
+  expect(user.said).toMatchObject([{ message: "In the trash: The bill", buttons: ["Undo"] }]);
 });

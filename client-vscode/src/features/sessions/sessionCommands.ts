@@ -126,9 +126,10 @@ async function archive(bench: Workbench, node: unknown, method: "session/archive
 async function deleteSession(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
   const id = sessionId(bench, node);
-  const name = node instanceof ChosenSession ? node.name : id;
+  const open = bench.sessions.get(id);
+  const name = node instanceof ChosenSession ? node.name : (open?.name ?? id);
   const shown = bench.sessions.shown?.id === id;
-  await bench.sidecar.request("session/delete", { sessionId: id });
+  await (open ? open.request("session/delete", {}) : bench.sidecar.request("session/delete", { sessionId: id }));
   bench.sessions.forget(id);
   const back = async (): Promise<void> => {
     await takeOut(bench, id);

@@ -54,6 +54,20 @@ export class News extends Disposables {
       }),
     );
     this.register(sessions.followShown((session) => session?.onDidChangeContext((change) => this.tellOfOthers(session, change))));
+    let last: Session | undefined;
+    this.register(
+      sessions.followShown((session) => {
+        last = session ?? last;
+        return undefined;
+      }),
+    );
+    this.register(
+      wire.onNotification("session/didChange", ({ kind, cause, sessionId }) => {
+        if (kind === "deleted" && last?.id === sessionId && !this.own.has(cause.requestId)) {
+          this.tellOfTrash(last);
+        }
+      }),
+    );
     this.register(
       wire.onDidAnswer(({ method, result }) => {
         const [one] = method === "session/list" ? (result as Methods["session/list"]["result"]).sessions : [];
@@ -98,6 +112,15 @@ export class News extends Disposables {
         }
       });
     }
+  }
+
+  private tellOfTrash({ name }: Session): void {
+    const button = vscode.l10n.t("Take Out of the Trash");
+    void sayInPlace(vscode.l10n.t("In the trash: {0}", name), button).then((chosen) => {
+      if (chosen === button) {
+        void vscode.commands.executeCommand("timeleap.undelete");
+      }
+    });
   }
 
   private say(message: string): void {

@@ -1,8 +1,9 @@
-/** Which changes of a conversation this window has asked for: those of others are told. */
+/** Which changes of a session this window has asked for: those of others are told. */
 
 import { randomUUID } from "node:crypto";
 
-const REWRITES: ReadonlySet<string> = new Set([
+const TOLD: ReadonlySet<string> = new Set([
+  "session/delete",
   "context/revertTo",
   "context/clear",
   "context/compact",
@@ -17,7 +18,7 @@ export class OwnChanges {
 
   /** The params with an id that the notification of the change will carry. */
   mark<P extends object>(method: string, params: P): P {
-    if (!REWRITES.has(method) || (params as { dryRun?: boolean }).dryRun === true) {
+    if (!TOLD.has(method) || (params as { dryRun?: boolean }).dryRun === true) {
       return params;
     }
     const requestId = (params as { requestId?: string }).requestId ?? randomUUID();
