@@ -124,7 +124,7 @@ test-agents: agents setup  ## The adapters on their SDKs; the agents themselves,
 
 HISTORIES ?= 25
 .PHONY: histories
-histories: agents setup  ## What six released agents send when they resume random histories (HISTORIES=25 of each; `make test-agents` takes 5)
+histories: agents setup  ## What six released agents send when they resume random histories (HISTORIES=25 of each, from HISTORIES_FROM=0 on; `make test-agents` takes 5)
 	HISTORIES=$(HISTORIES) $(PYTEST) -k what_is_read_is_what_the_program_sends tests/agents tests/interop/test_kimi_mirror.py
 
 .PHONY: agents

@@ -18,7 +18,7 @@ from tests.agents.model import Model
 from tests.agents.window import Window, until
 from tests.interop.prepare import original_python
 from tests.support import ready
-from tests.support.kimi_histories import KimiHistory
+from tests.support.kimi_histories import COMPACTED, KimiHistory
 from tests.support.said import Said
 from tests.support.said import said as pairs_of
 from tests.support.sample import firsts, seeds
@@ -29,7 +29,7 @@ from timeleap_client import RawTimeleap
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.slow]  # three runs of the program
 RUN = "import sys; from kimi_cli.__main__ import run_original_cli; sys.exit(run_original_cli(sys.argv[1:]))"
-OURS = re.compile(r"<system>summary \d+</system>|<notification id=[^>]*>\nx\n</notification>|(?:question|answer) \w+")
+OURS = re.compile(rf"{COMPACTED}|summary \d+|<notification id=[^>]*>\nx\n</notification>|(?:question|answer) \w+")
 TWO_TURNS = ["question one", "answer one", "question two", "answer two"]
 
 
@@ -131,4 +131,11 @@ async def test_what_is_read_is_what_the_program_sends(model: Model, tmp_path: Pa
         log.read()
         assert pairs_of(messages(log)) == history.log, seed
         await program.ask("resumed", "--session", history.file.session_id)
-        assert sent(model.requests[-1]["messages"]) == [*history.log, ("user", "question resumed")], seed
+        expected = [part for each in history.log for part in apart(each)]
+        assert sent(model.requests[-1]["messages"]) == [*expected, ("user", "question resumed")], seed
+
+
+def apart(said: Said) -> list[Said]:
+    """What a compaction puts before its summary, and the summary, as the two texts that they are."""
+    _, found, summary = said[1].partition(COMPACTED)
+    return [(said[0], found), (said[0], summary)] if found else [said]

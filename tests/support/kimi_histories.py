@@ -9,6 +9,7 @@ from tests.support.agent_file import PICTURE_URL
 from tests.support.kimi_file import KimiFile
 
 Said = tuple[str, str]
+COMPACTED = "<system>Previous context has been compacted. Here is the compaction output:</system>"
 
 
 class KimiHistory:
@@ -121,8 +122,9 @@ class KimiHistory:
         self.left.append(list(self.log))
         summary = self._name("summary")
         self.file.begins_anew()
-        self.file.write({"role": "user", "content": [{"type": "text", "text": f"<system>{summary}</system>"}]})
-        self.log, self._turns = [("user", f"<system>{summary}</system>")], []
+        texts = [COMPACTED, summary]
+        self.file.write({"role": "user", "content": [{"type": "text", "text": text} for text in texts]})
+        self.log, self._turns = [("user", "".join(texts))], []
 
     def notes(self) -> None:
         """Records that are no messages, and what damage leaves."""

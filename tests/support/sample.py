@@ -6,15 +6,17 @@ import os
 from collections.abc import Iterator
 
 SAMPLE = int(os.environ.get("HISTORIES", "5"))
+FIRST = int(os.environ.get("HISTORIES_FROM", "0"))
+"""The number of the first history; others are asked about with another one."""
 AT_ONCE = 5
 """Histories of one test."""
 
 
 def firsts() -> range:
     """The first history of each test."""
-    return range(0, SAMPLE, AT_ONCE)
+    return range(FIRST, FIRST + SAMPLE, AT_ONCE)
 
 
 def seeds(first: int) -> Iterator[int]:
     """The histories of one test."""
-    yield from range(first, min(first + AT_ONCE, SAMPLE))
+    yield from range(first, min(first + AT_ONCE, FIRST + SAMPLE))

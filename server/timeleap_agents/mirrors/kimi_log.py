@@ -47,6 +47,8 @@ STEPS: Final = ROLES | {"_system_prompt", "_usage"}
 PICTURES: Final = ("image_url", "audio_url", "video_url")
 """Types of parts that are a prompt without words."""
 MAX_NOTES: Final = 4 << 20  # bytes
+COMPACTED: Final = "<system>Previous context has been compacted."
+"""How the first text of a message begins whose others are the summary of a compaction."""
 
 
 class KimiLog(Conversation):
@@ -305,7 +307,10 @@ def words_in(content: Any) -> str | None:
     said all of it."""
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     parts = [part for part in parts if isinstance(part, dict)]
-    words = words_of_person([part["text"] for part in parts if isinstance(part.get("text"), str)])
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    if texts and texts[0].startswith(COMPACTED):
+        return None
+    words = words_of_person(texts)
     return "" if words is None and any(part.get("type") in PICTURES for part in parts) else words
 
 

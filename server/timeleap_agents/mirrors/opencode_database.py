@@ -167,6 +167,9 @@ def _read(uri: str, work: Callable[[sqlite3.Connection], Found]) -> Found:
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             connection.execute("PRAGMA query_only = 1")
             connection.execute("BEGIN")
+            if "session" not in (names := tables(connection)) and "session_v2" in names:
+                message = "the database is one of opencode 2, whose form is not read; sessions of opencode 1 are"
+                raise CorruptedError(message)
             return work(connection)
     except sqlite3.Error as error:
         raise _told(uri, error) from error

@@ -91,7 +91,7 @@ class Chain:
                 order = table.order[row]
                 before = Chain(table, self._raw[:number], [each for each in self._queued if each.order < order])
                 follows, _ = table.compactions.get(row, (None, None))
-                codes = before._ended_with(follows)
+                codes = before._through(table.uuid[row]) if table.rewrites(row) else before._ended_with(follows)
                 for code in codes:
                     place = self._places.first_of(table.uuid[table.row_of(code)])
                     # With other words under its id the record ends a conversation of its own.
@@ -113,6 +113,13 @@ class Chain:
         named = self._places.speaking_at(named)
         if named >= 0 and (leaf < 0 or named not in self._places.up(leaf)):
             leaf = named
+        return array("i") if leaf < 0 else self._conversation(leaf)
+
+    def _through(self, number: int) -> array[int]:
+        """The conversation with the record whose id has this number: the present one, or the last that leads through it."""
+        leaf, place = self._leaf(), self._places.first_of(number)
+        if place >= 0 and (leaf < 0 or place not in self._places.up(leaf)):
+            leaf = self._places.last_behind(place)
         return array("i") if leaf < 0 else self._conversation(leaf)
 
     def _abandoned(self) -> Iterator[int]:

@@ -78,7 +78,7 @@ def change_of(record: Json, left_out: LossTally) -> LineChange | None:
     if kind == "session_meta":
         return LineChange(facts=payload, folder=payload.get("cwd"))
     if kind == "response_item":
-        return LineChange(items=(payload,))
+        return LineChange(items=(_with_type(payload),))
     if kind == "compacted":
         return _compaction(payload)
     if kind == "event_msg":
@@ -140,9 +140,16 @@ def _heard(event: str, role: str, text: object, images: object) -> LineChange | 
 def _compaction(payload: Json) -> LineChange:
     replacement = payload.get("replacement_history")
     if isinstance(replacement, list):
-        return LineChange(goes="compact", items=tuple(item for item in replacement if isinstance(item, dict)))
+        return LineChange(
+            goes="compact", items=tuple(_with_type(item) for item in replacement if isinstance(item, dict))
+        )
     text = str(payload.get("message") or "")
     return LineChange(goes="compact", items=({"type": SUMMARY, "text": text},) if text else (), keeps=True)
+
+
+def _with_type(item: Json) -> Json:
+    """An item with its type, which messages in rewritten files lack."""
+    return item if "type" in item or "role" not in item else {"type": "message", **item}
 
 
 def words_in(item: Json) -> str | None:

@@ -224,3 +224,17 @@ def test_an_edit_of_pi_whose_entry_is_torn_is_told(tmp_path: Path) -> None:
     read(log)
     log.earlier()
     assert losses(log) == ["1 edits are of entries that are not in the conversation"]
+
+
+def test_former_words_of_an_answer_in_a_branch_that_was_left_are_a_timeline(claude: ClaudeFile) -> None:
+    claude.gets("call_1", "done")
+    claude.says("answer 1")
+    first = claude.whole_records()[-1]
+    claude.last = None
+    claude.turn(2)
+    again = {**first["message"], "content": [{"type": "text", "text": "other words"}]}
+    claude.write({**first, "message": again})  # and the record that said so first is torn
+    claude.turn(3)
+    log = ClaudeLog(claude.path)
+    log.read()
+    assert {("assistant", "answer 1"), ("assistant", "other words")} <= said_anywhere(log, said)
