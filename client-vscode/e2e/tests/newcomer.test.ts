@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Locator } from "@playwright/test";
+import { ConversationPage } from "../window/conversation";
 import { run } from "../support/process";
 import { Film, VSIX, expect, picture, test } from "../support/test";
 import { basePython, fetchWheels } from "../support/wheels";
@@ -21,9 +22,9 @@ test.use({
         viewport: { width: 1_180, height: 560 },
         environment: (scratch) => {
             used(join(scratch, "home", ".claude"), join(scratch, "tally"));
-            mkdirSync(join(scratch, "bin"));
-            symlinkSync(execFileSync("which", ["git"], { encoding: "utf8" }).trim(), join(scratch, "bin", "git"));
-            return { PATH: join(scratch, "bin"), PIP_NO_INDEX: "1", PIP_FIND_LINKS: join(scratch, "wheels") };
+            mkdirSync(join(scratch, "home", "bin"));
+            symlinkSync(execFileSync("which", ["git"], { encoding: "utf8" }).trim(), join(scratch, "home", "bin", "git"));
+            return { PATH: join(scratch, "home", "bin"), PIP_NO_INDEX: "1", PIP_FIND_LINKS: join(scratch, "wheels") };
         },
     },
 });
@@ -64,7 +65,7 @@ test("a few clicks and a minute from an empty view to one's own conversation, th
     };
     await run("git", ["init", "--quiet", workbench.folder], process.env);
     await fetchWheels(join(workbench.scratch, "wheels"));
-    writeFileSync(join(workbench.scratch, "bin", "python3"), `#!/bin/sh\nexec "${await basePython()}" "$@"\n`, { mode: 0o755 });
+    writeFileSync(join(workbench.scratch, "home", "bin", "python3"), `#!/bin/sh\nexec "${await basePython()}" "$@"\n`, { mode: 0o755 });
     await workbench.open();
     const cold = [await store.coldStart()];
     const begun = Date.now();
@@ -72,13 +73,12 @@ test("a few clicks and a minute from an empty view to one's own conversation, th
     const connect = window.page.locator(".part.sidebar").getByRole("button", { name: "Connect Claude Code" });
     await expect(connect).toBeVisible();
     await expect(window.page.locator(".part.sidebar").getByRole("button", { name: "Connect Codex" })).toHaveCount(0); // it is not there
-    await picture(window, "walkthrough-connect");
 
     await click(connect);
     await expect(window.dialog.root).toContainText("Connect Claude Code?");
     await expect(window.dialog.detail).toContainText(".claude");
     await expect(window.dialog.detail).toContainText("The Timeleap server is installed into");
-    await picture(window, "connect");
+    await picture(window, "walkthrough-connect");
     await click(window.dialog.root.getByRole("button", { name: "Connect", exact: true }));
 
     await expect(window.checkpoints.row("Add a test with 100.00", 1)).toBeVisible({ timeout: 240_000 });
@@ -115,8 +115,10 @@ test("a sample is there to try things on: looked at, restored, undone; no is an 
     const row = window.checkpoints.rows.nth(2);
     const name = ((await row.textContent()) ?? "").trim();
     await row.click();
+    await expect(new ConversationPage(window.page).frame.locator(".here")).toContainText(name.slice(0, 12));
     await picture(window, "walkthrough-look");
     await window.restore(row);
+    await expect(window.checkpoints.rows.nth(2)).not.toContainText(name.slice(0, 12));
     await picture(window, "walkthrough-restore");
     await window.run("undo");
     await expect(window.checkpoints.rows.nth(2)).toContainText(name.slice(0, 12));

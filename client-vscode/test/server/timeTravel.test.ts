@@ -46,6 +46,7 @@ test("Restore is done at once, says what went, and what was set aside is brought
   const [timeline] = await branches(running);
   // Named by what went, which is all that it shows: the shared past is in the present.
   expect(timeline).toMatchObject({ label: "6 messages: question 2 … answer 4", description: "now · Before a restore" });
+  expect(timeline!.item.accessibilityInformation!.label).toBe("Before a restore: 6 messages: question 2 … answer 4, now");
   expect(labels(await running.rows("checkpoints", timeline!.node))).toEqual(["question 4", "question 3", "question 2"]);
 
   await commands.executeCommand("timeleap.restoreTimeline", timeline!.node);

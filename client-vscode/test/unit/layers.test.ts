@@ -47,3 +47,11 @@ test("each feature has one way in", () => {
   const elsewhere = [...registered.matchAll(/"\.\/features\/\w+\/(\w+)\.js"/g)].map(([, file]) => file!);
   expect(elsewhere.filter((file) => file !== "index" && !file.startsWith("api"))).toEqual([]);
 });
+
+test("the table of commands that went names only what is there now", () => {
+  const rows = [...readFileSync(join(ROOT, "CHANGELOG.md"), "utf8").matchAll(/^ {2}\| (?!command before|---)(.+) \| (.+) \|$/gmu)];
+  expect(rows.flatMap(([, before]) => before!.split(/, (?=[A-Z])/u))).toHaveLength(62);
+  const texts = new Set([...stringsOfSources().texts, ...Object.values(JSON.parse(readFileSync(join(ROOT, "package.nls.json"), "utf8")) as Record<string, string>)]);
+  const named = rows.flatMap(([, , now]) => [...now!.matchAll(/\*([^*]+)\*/gu)].map(([, name]) => name!));
+  expect(named.filter((name) => !texts.has(name))).toEqual([]);
+});

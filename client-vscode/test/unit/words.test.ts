@@ -1,3 +1,5 @@
+import { homedir } from "node:os";
+import { join } from "node:path";
 import { beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind } from "timeleap-client";
 import { isStale, Refusal, report, wordsFor } from "../../src/core/commands/report.js";
@@ -7,6 +9,7 @@ import { ServerFailure, type FailureKind } from "../../src/core/server/failure.j
 import type { SidecarState } from "../../src/core/server/sidecar.js";
 import type { SessionProblem, Sessions } from "../../src/core/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/shared/text/format.js";
+import { inShort } from "../../src/shared/text/paths.js";
 import { sayInPlace } from "../../src/shared/text/say.js";
 import { deletionOf } from "../../src/shared/text/sources.js";
 import { warningInWords } from "../../src/shared/text/warnings.js";
@@ -33,6 +36,10 @@ test("a button is called as its command is, also where the editor keeps the Engl
   };
   extensions.known.set("timeleap.timeleap", { packageJSON: { contributes } } as never);
   expect([titleOf("undo"), titleOf("compare"), verbOf("compare"), toolName("search"), verbOf("unknown")]).toEqual(["撤销", "比较…", "比较", "搜索", "unknown"]);
+});
+
+test("a path in the user's own directory is said in its short form, another as it is", () => {
+  expect([inShort(join(homedir(), ".claude", "settings.json")), inShort("/etc/x"), inShort(`${homedir()}-other/x`)]).toEqual([join("~", ".claude", "settings.json"), "/etc/x", `${homedir()}-other/x`]);
 });
 
 // What is said when something fails

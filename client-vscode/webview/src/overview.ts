@@ -4,7 +4,7 @@ import type { Facts, ShownCheckpoint, ShownTimeline } from "../../src/features/p
 import { button, draw, icon, ICONS, make } from "./dom.js";
 import { curvePoints } from "./curve.js";
 import { lastAt } from "./rows.js";
-import { counted, exact, say, short, timeOf } from "./words.js";
+import { counted, exact, headed, joined, say, short, timeOf } from "./words.js";
 
 const EDGE = 8;
 const LANE = 30;
@@ -131,7 +131,7 @@ export class Overview {
     }
     const path = [...columns].map(([x, tokens], index) => `${index === 0 ? "M" : "L"}${x} ${y(tokens).toFixed(1)}`).join("");
     const xs = [...columns.keys()];
-    this.curve.setAttribute("aria-label", `${say("curve")}: ${short(most)}`);
+    this.curve.setAttribute("aria-label", headed(say("curve"), short(most)));
     this.curve.setAttribute("height", String(CURVE));
     this.curve.replaceChildren(
       ...(path === "" ? [] : [
@@ -185,7 +185,7 @@ export class Overview {
     graph.append(draw("path", { class: "trunk", d: `M${scale(0)} ${middle(0)}H${scale(present)}` }), draw("circle", { class: "end live", cx: scale(present), cy: middle(0), r: 4 }));
     this.lanes.replaceChildren(graph, make("div", { class: "lane-list" },
       lane(undefined, say("present"), facts.timeline === undefined ? counted("messages", facts.messages) : ""),
-      ...this.timelines.map(({ id, name, messages, common = 0 }) => lane(id, name, `${counted("messages", messages - common)} ${say("setAside")}`))));
+      ...this.timelines.map(({ id, name, messages, common = 0 }) => lane(id, name, joined(counted("messages", messages - common), say("setAside"))))));
   }
 
   private drawPlace(): void {
@@ -195,7 +195,7 @@ export class Overview {
     }
     const checkpoint = this.checkpoints[this.current()];
     this.slider.value = String(this.top);
-    const text = checkpoint ? `${say("checkpoint", exact(checkpoint.id))}: ${checkpoint.name}` : this.checkpoints.length === 0 ? say("noCheckpoints") : say("beginning");
+    const text = checkpoint ? headed(say("checkpoint", exact(checkpoint.id)), checkpoint.name) : this.checkpoints.length === 0 ? say("noCheckpoints") : say("beginning");
     this.slider.setAttribute("aria-valuetext", text);
     this.here.replaceChildren(make("strong", {}, text), ...(checkpoint ? [make("small", {}, [checkpoint.tokens > 0 ? counted("tokens", checkpoint.tokens, short(checkpoint.tokens)) : "", timeOf(checkpoint.createdAt)].filter(Boolean).join(" · "))] : []));
     const x = this.x(this.top);

@@ -20,6 +20,20 @@ export function say(text: Said, ...given: readonly (string | number)[]): string 
   return filled(words()[text], given);
 }
 
+/** Something under the name of what it is. */
+export function headed(head: string, body: string): string {
+  return `${head}${isChinese() ? "：" : ": "}${body}`;
+}
+
+/** One after the other; Chinese has no space between them. */
+export function joined(...parts: readonly string[]): string {
+  return parts.join(isChinese() ? "" : " ");
+}
+
+function isChinese(): boolean {
+  return document.documentElement.lang.startsWith("zh");
+}
+
 /** `count` of something, as people say it; `shown` is the number as it is written. */
 export function counted(things: Counted, count: number, shown = exact(count)): string {
   const { one, many } = words()[things];

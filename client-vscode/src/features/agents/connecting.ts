@@ -14,6 +14,7 @@ import { changeHooks } from "./hooks.js";
 import type { Installation } from "./install.js";
 import { isHere, knownAgents, type Agent } from "./programs.js";
 import { headed } from "../../shared/text/detail.js";
+import { inShort } from "../../shared/text/paths.js";
 
 /** Which agents are connected, on this machine. */
 const CONNECTED = "timeleap.connected";
@@ -109,7 +110,7 @@ export class Connections extends Disposables {
     const look = vscode.l10n.t("Show the Change");
     const detail = [
       vscode.l10n.t("Its conversations on this machine are read and followed, as copies that change nothing of its own."),
-      vscode.l10n.t("Hooks are added to {0}, so that each prompt has a checkpoint with the files of its folder. “Disconnect” takes them out again.", hooks?.path ?? agent.folder),
+      vscode.l10n.t("Hooks are added to {0}, so that each prompt has a checkpoint with the files of its folder. “Disconnect” takes them out again.", inShort(hooks?.path ?? agent.folder)),
       ...(python === undefined ? [] : [this.installation.inWords(python)]),
     ].join("\n\n");
     const buttons = [connect, ...(hooks?.changed ? [look] : [])];
@@ -161,7 +162,7 @@ async function choose(agents: readonly Agent[], connected: readonly string[]): P
   }
   const items = agents.map((agent) => {
     const [icon, what] = connected.includes(agent.kind) ? ["debug-disconnect", vscode.l10n.t("Disconnect")] : ["plug", vscode.l10n.t("Connect")];
-    return { label: `$(${icon}) ${agent.name}`, description: `${what} · ${agent.folder}`, agent };
+    return { label: `$(${icon}) ${agent.name}`, description: `${what} · ${inShort(agent.folder)}`, agent };
   });
   return (await vscode.window.showQuickPick(items, { title: titleOf("connect") }))?.agent;
 }

@@ -8,6 +8,7 @@ import { environment } from "./environment.js";
 import { ServerFailure } from "../../core/server/failure.js";
 import { usablePython } from "./locate.js";
 import type { ManagedEnvironment } from "./managed.js";
+import { inShort } from "../../shared/text/paths.js";
 
 export class Installation {
   constructor(
@@ -30,7 +31,7 @@ export class Installation {
 
   /** What would be done, for a question. */
   inWords(python: string): string {
-    return vscode.l10n.t("The Timeleap server is installed into an environment of this extension's own, made with {0}. It comes with the extension; the packages it needs are downloaded by pip. No other environment is changed.", python);
+    return vscode.l10n.t("The Timeleap server is installed into an environment of this extension's own, made with {0}. It comes with the extension; the packages it needs are downloaded by pip. No other environment is changed.", inShort(python));
   }
 
   async carryOut(python: string): Promise<void> {

@@ -1,12 +1,19 @@
 /** Paths of workspace files, as the server names them and as a person reads them. */
 
-import { join } from "node:path";
+import { homedir } from "node:os";
+import { join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { FilePath } from "timeleap-client";
 import { oneLine } from "./format.js";
 
 /** Characters of a path: few enough that what stands behind it can be seen, too. */
 const SHOWN = 300;
+
+/** A path of this machine, in the short form of what is in the user's own directory. */
+export function inShort(path: string): string {
+  const home = homedir() + sep;
+  return path.startsWith(home) ? `~${sep}${path.slice(home.length)}` : path;
+}
 
 /** As a person reads it: a name that is not UTF-8 has a mark where a byte cannot be shown. */
 export function shownPath({ path, pathEncoding }: Pick<FilePath, "path" | "pathEncoding">): string {
