@@ -29,7 +29,7 @@ PARTS = [
         f"timeleap/features/{name}"
         for name in (
             *("approvals", "compaction", "disk_usage", "dmail", "files"),
-            *("providers", "redaction", "search", "transfer"),
+            *("integrity", "providers", "redaction", "search", "transfer"),
         )
     ),
     *("timeleap/api", "timeleap/adapters"),

@@ -31,9 +31,8 @@ from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundE
 from timeleap.json_value import Json
 from timeleap.rpc.codec import plain
 from timeleap.rpc.errors import OwnersRefusalError
-from timeleap.sessions import shapes
 from timeleap.sessions.kernel.session_view import CHANGES, changed
-from timeleap.sessions.shapes import CONTEXT, SESSION, Effect
+from timeleap.sessions.shapes import CONTEXT, SESSION, Effect, set_members
 from timeleap.storage.record import MADE_HERE
 from timeleap.store.listing import holder_of
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
@@ -527,7 +526,7 @@ class Attachment:
             self._head = effect.head
             for method, kind, members in told:
                 request_id = None if effect.request_id.startswith(MADE_HERE) else effect.request_id
-                cause = shapes.set_members(requestId=request_id, client=self._client.name)
+                cause = set_members(requestId=request_id, client=self._client.name)
                 self._tell(method, kind, cause=cause, **members)
                 if method == CONTEXT:
                     self._heard.append((effect.head, kind))

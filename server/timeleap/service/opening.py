@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.service.service import guard
+from timeleap.service.service import guard, tell_recovery
 from timeleap.sessions.documents.companion_forms import refuse_bad
-from timeleap.sessions.documents.warnings import tell_recovery
 from timeleap.sessions.shapes import Source, set_members
 from timeleap.storage.spare_descriptor import SPARE
 

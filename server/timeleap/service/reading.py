@@ -14,7 +14,6 @@ from msgspec.structs import asdict, replace
 from timeleap.rpc.codec import Pieces, encode
 from timeleap.service import paging
 from timeleap.service.paging import HistoryPage, Position, Span
-from timeleap.sessions import shapes
 from timeleap.sessions.logs import (
     LogPoint,
     Logs,
@@ -31,6 +30,7 @@ from timeleap.sessions.logs import (
     stretch,
 )
 from timeleap.sessions.past import find_line, told_checkpoints
+from timeleap.sessions.shapes import set_members
 from timeleap.storage.log_values import RecordKind
 from timeleap.summaries.log_spans import spans_of_page
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES, MAX_PAGE
@@ -169,7 +169,7 @@ def get_records(session: Session, params: GetRecordsParams, call: Call) -> Json:
     ]
     more = stop < left.stop
     cursor = paging.encode_cursor(call.method, **asdict(replace(left, start=stop))) if more else None
-    return {"records": records, **shapes.set_members(next=stop if more else None, nextCursor=cursor)}
+    return {"records": records, **set_members(next=stop if more else None, nextCursor=cursor)}
 
 
 class CheckpointsLeft(Position, frozen=True):
@@ -193,7 +193,7 @@ def list_checkpoints(session: Session, params: ListCheckpointsParams, call: Call
     found = told_checkpoints(reader, start, count, left.newest_first)
     left = replace(left, done=left.done + count)
     cursor = paging.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None
-    return {"checkpoints": [checkpoint.wire() for checkpoint in found], **shapes.set_members(nextCursor=cursor)}
+    return {"checkpoints": [checkpoint.wire() for checkpoint in found], **set_members(nextCursor=cursor)}
 
 
 @at_its_turn
@@ -203,14 +203,14 @@ def list_usage(session: Session, params: ListUsageParams, call: Call) -> Json:
     lines, cursor = _listed(session, range(engine.state.usages), params, call)
     entries = [engine.entries(line, line + 1)[0] for line in map(engine.line_of_usage, lines)]
     usage = [{"index": entry.state.messages, "tokenCount": entry.value} for entry in entries]
-    return {"usage": usage, **shapes.set_members(nextCursor=cursor)}
+    return {"usage": usage, **set_members(nextCursor=cursor)}
 
 
 @at_its_turn
 def list_timelines(session: Session, params: ListTimelinesParams, call: Call) -> Json:
     """Earlier logs, newest first."""
     timelines, cursor = _listed(session, session.engine.timelines(), params, call)
-    return {"timelines": list(map(_timeline, timelines)), **shapes.set_members(nextCursor=cursor)}
+    return {"timelines": list(map(_timeline, timelines)), **set_members(nextCursor=cursor)}
 
 
 def _timeline(timeline: Timeline) -> Json:
@@ -263,7 +263,7 @@ async def diff(service: Service, params: DiffParams, call: Call) -> Json:
     limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
     work = _compare(logs, left, begin, limit, max_bytes)
     page, rest = await service.slices.run(work, call.byte_progress("comparing"))
-    return {**page, **shapes.set_members(nextCursor=rest and paging.encode_cursor(call.method, **asdict(rest)))}
+    return {**page, **set_members(nextCursor=rest and paging.encode_cursor(call.method, **asdict(rest)))}
 
 
 def _compare(
@@ -324,7 +324,7 @@ async def at(service: Service, params: AtParams, call: Call) -> Json:
 
     found = await asyncio.to_thread(look)
     return {
-        **shapes.set_members(timelineId=found.timeline_id),
+        **set_members(timelineId=found.timeline_id),
         "checkpoint": found.checkpoint and found.checkpoint.wire(),
         "nextCheckpoint": found.following and found.following.wire(),
         "state": to_builtins(found.state),

@@ -22,11 +22,14 @@ from timeleap.service.connections import ClientConnection, OpenHandle
 from timeleap.service.dispatch import Handlers, Told
 from timeleap.service.scheduling import WHOLE_TRASH, refuse_change, refuse_decision, until_cancelled
 from timeleap.service.time_slices import Slices, step_by_step
-from timeleap.sessions.documents.warnings import tell_recovery
+from timeleap.sessions.documents.warnings import recovered
 from timeleap.sessions.shapes import (
     APPROVAL_REQUESTED,
     APPROVAL_RESOLVED,
     CONTEXT,
+    RECOVERED,
+    SESSION,
+    WARNING,
     Access,
     Budget,
     Cause,
@@ -54,10 +57,15 @@ if TYPE_CHECKING:
     from timeleap.json_value import Json
     from timeleap.service.config import Config
     from timeleap.sessions.session import Session
+    from timeleap.storage.engine import LogEngine
     from timeleap.storage.log_values import Progress
     from timeleap.store.open_sessions import SessionLocation
     from timeleap.store.store import OpenedSession
     from timeleap_protocol.method import Method
+
+
+WITHOUT_CAUSE = frozenset({RECOVERED, WARNING, APPROVAL_REQUESTED, APPROVAL_RESOLVED})
+"""Notifications that do not say why."""
 
 
 def guard(params: Any, call: Call) -> Mutation:
@@ -123,7 +131,7 @@ class Subscribers:
         return not self._clients
 
     def _hear(self, event: Event) -> None:
-        method, params = event.method, event.params(self._session_id)
+        method, params = event.method, notification_params(event, self._session_id)
         if method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
             for client, notified in tuple(self._clients.values()):  # who subscribes to them, of what is new to it
                 if client.wants_approvals and notified.adds(method, params):
@@ -140,6 +148,24 @@ class Subscribers:
                 about = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
                 for client in self._told:
                     client.notify("context/compactionSuggested", about)
+
+
+def notification_params(event: Event, session_id: str) -> Json:
+    """Params of the notification of an event."""
+    method, cause = event.method, event.cause.wire()
+    if method is CONTEXT or method in (CONTEXT, SESSION):
+        return {"sessionId": session_id, "head": event.head, "kind": event.kind, "cause": cause, **event.members}
+    members = {"sessionId": session_id, **event.members}
+    if method not in WITHOUT_CAUSE:
+        members["cause"] = cause
+    return members
+
+
+def tell_recovery(client: Client, engine: LogEngine, session_id: str) -> None:
+    """Report what opening repaired, to the client for whom the session was opened."""
+    event = recovered(engine)
+    if event is not None:
+        client.notify(event.method, notification_params(event, session_id))
 
 
 class Service:

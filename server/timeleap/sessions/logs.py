@@ -103,11 +103,10 @@ def pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedError] |
 
 def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
     """The damaged lines of `[start, stop)`, which are left out of history, in words; at most 100."""
-    gone = [damaged for damaged in reader.damage() if damaged.kind in ("damagedRecord", "checksumMismatch")]
     return [
         f"line {damaged.line} at byte {damaged.offset} is left out: {damaged.message}"
-        for damaged in gone
-        if start <= damaged.line < stop
+        for damaged in reader.damage()
+        if damaged.outside_history and start <= damaged.line < stop
     ]
 
 

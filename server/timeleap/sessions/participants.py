@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from msgspec import DecodeError, json
 
 from timeleap.json_value import Json
 from timeleap.sessions.kernel.change import ApprovalChange, Change
-from timeleap.sessions.shapes import Approval, Cause, Event
+from timeleap.sessions.shapes import Approval, Cause, Event, Unanswered
 from timeleap.storage.log_values import LogState
 
 Answer = asyncio.Future[Json]
@@ -152,7 +152,7 @@ class ApprovalRequests(Protocol):
         """Members of `approval/didResolve` for those of the questions that have ended."""
         ...
 
-    async def stop_waiting(self, answer: Answer, resolution: Literal["cancelled", "timedOut"]) -> None:
+    async def stop_waiting(self, answer: Answer, resolution: Unanswered) -> None:
         """Give up waiting; a question ends with the last program that waits for it."""
 
     async def cancel_all(self) -> None:
@@ -195,7 +195,7 @@ class NothingAsked:
     async def ends(self, approval_ids: Sequence[str]) -> list[Json]:
         return []
 
-    async def stop_waiting(self, answer: Answer, resolution: Literal["cancelled", "timedOut"]) -> None:
+    async def stop_waiting(self, answer: Answer, resolution: Unanswered) -> None:
         """Nothing waits."""
 
     async def cancel_all(self) -> None:

@@ -1,10 +1,9 @@
 """The past of a session: its checkpoints, the steps of undo and redo, its timelines, some of which go for good (G12), and
 the summary of a log, which names them.
 
-A step leads to a timeline, or to the empty log. The stacks of steps stand in `timeleap.json` (member `undo`) and change
-in the same atomic step as the log: what a rewrite makes of them is noted before it (`next`), with the timeline whose
-existence says that the rewrite was done, and counts from then on. What is appended empties the redo stack without a
-write: it holds only for the log (length and fingerprint) that it was noted for.
+A step leads to a timeline, or to the empty log. The stacks of steps stand in `timeleap.json` (see
+`timeleap.sessions.documents.undo_member`). What is appended empties the redo stack without a write: it holds only for
+the log (length and fingerprint) that it was noted for.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, Final, Literal, TypeGuard, get_args
 
 from msgspec import Struct
@@ -30,7 +28,6 @@ from timeleap.errors import (
 from timeleap.json_value import Json
 from timeleap.message_text import texts
 from timeleap.sessions.documents.companion_forms import FORMS
-from timeleap.sessions.documents.json_files import BAD, Check, Problems, choice, model, text, whole
 from timeleap.sessions.shapes import (
     NOTHING_KEPT,
     Checkpoint,
@@ -39,6 +36,7 @@ from timeleap.sessions.shapes import (
     Retention,
     StepKind,
     Summary,
+    json_members,
     set_members,
     told,
 )
@@ -54,8 +52,6 @@ MAX_PREVIEW_BYTES = 4 << 20
 """A longer record is not parsed for the sake of its first line."""
 _LABEL_LENGTH = 60
 _UID = re.compile(r"[co](-?\d{1,19})-[0-9a-f]+")
-MEMBER: Final = "undo"
-"""Member of `timeleap.json` with the stacks."""
 MAX_STEPS: Final = 1000
 """Steps of each stack; the oldest are forgotten."""
 KINDS: Final = frozenset(get_args(StepKind))
@@ -117,10 +113,10 @@ def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str 
     data: Json
     if checkpoint_uid is not None:
         line = _line_of_uid(reader, checkpoint_uid)
-        shown, data = checkpoint_uid[:80], {"checkpointUid": checkpoint_uid[:200]}
+        shown, data = checkpoint_uid[:80], json_members(checkpoint_uid=checkpoint_uid[:200])
     else:
         line = reader.find_checkpoint(checkpoint_id) if checkpoint_id is not None else None
-        shown, data = str(checkpoint_id), {"checkpointId": checkpoint_id}
+        shown, data = str(checkpoint_id), json_members(checkpoint_id=checkpoint_id)
     if line is None:
         raise CheckpointNotFoundError(f"checkpoint {shown} does not exist in the present log", **data)
     return line
@@ -284,40 +280,6 @@ def _prompt_of(line: bytes) -> str | None:
 
 # Steps of undo and redo
 
-_STEP_MEMBERS: Final = {"kind": choice(*sorted(KINDS)), "timelineId": text(empty=False)}
-
-
-@lru_cache
-def _step_check(keys: tuple[str, ...]) -> Check:
-    """The type of a step, of which companions keep something under these keys."""
-    return model({**_STEP_MEMBERS, **dict.fromkeys(keys, text(empty=False))}, required=("kind",))
-
-
-def _steps(value: Any, where: str, problems: Problems) -> Any:
-    """A stack. What lies below a step that cannot be used cannot be gone back to."""
-    if not isinstance(value, list):
-        return problems.add(where, "is not an array")
-    found: list[Any] = []
-    check = _step_check(tuple(FORMS))
-    for at, entry in enumerate(value):
-        step = check(entry, f"{where}[{at}]", problems)
-        bad = step is BAD or (isinstance(entry, dict) and "timelineId" in entry and "timelineId" not in step)
-        found = [] if bad else [*found[1 - MAX_STEPS :], step]
-    return found
-
-
-_STACKS: Final = {"undo": _steps, "redo": _steps, "length": whole(), "chain": text("[0-9a-f]{16}")}
-_STACKS_CHECK: Final = model(_STACKS)
-_PROOF: Final = {"timelineId": text(), "length": whole(), "chain": text("[0-9a-f]{16}")}
-CHECK: Final = model(
-    {
-        **_STACKS,
-        "next": model({**_PROOF, "equals": text(), "stacks": _STACKS_CHECK}, required=(*_PROOF, "stacks")),
-        "duplicate": model({"timelineId": text(), "equals": text()}, required=("timelineId", "equals")),
-    }
-)
-"""The type of the member."""
-
 
 class Stacks(Struct, frozen=True):
     """The undo and redo stacks, the next step last.
@@ -380,7 +342,7 @@ class Stacks(Struct, frozen=True):
         source = self.undo if direction == "undo" else self.redo
         if steps <= len(source):
             return source[-steps:][::-1]
-        data = {"canUndo": len(self.undo), "canRedo": len(self.redo)}
+        data = json_members(can_undo=len(self.undo), can_redo=len(self.redo))
         few = f"cannot {direction} {steps} steps: {len(source)} can be {direction}ne" if source else None
         if direction == "undo":
             raise UndoUnavailableError(few or "there is nothing to undo: no timeline to go back to", **data)
@@ -404,55 +366,6 @@ def in_reach(stacks: Stacks, log: LogEngine) -> Stacks:
 def timeline_ids(log: LogEngine) -> set[str]:
     """The ids of all timelines."""
     return {timeline.timeline_id for timeline in log.timelines()}
-
-
-def read(value: Any) -> Stacks:
-    """The stacks that a member of `timeleap.json` holds; what is malformed ends a stack."""
-    found = _STACKS_CHECK(value, MEMBER, Problems())
-    if found is BAD:
-        return Stacks()
-    undo, redo = (
-        tuple(HistoryStep(step["kind"], step.get("timelineId"), kept_with(step)) for step in found.get(name, ()))
-        for name in ("undo", "redo")
-    )
-    if "length" in found and "chain" in found:
-        return Stacks(undo, redo, (found["length"], int(found["chain"], 16)))
-    return Stacks(undo)
-
-
-def in_force(value: Any, log: LogEngine) -> Stacks:
-    """The stacks of a log, as a member of `timeleap.json` says: those after the last rewrite, if it was done."""
-    if value is None:
-        return after_old_rewrites(log.timelines())
-    following = next_of(value)
-    return read(following.get("stacks") if following is not None and happened(following, log) else value)
-
-
-def happened(proof: Mapping[str, Any], log: LogEngine) -> bool:
-    """True if the log that a rewrite was to set aside is the timeline of that name now."""
-    try:
-        state = log.timeline(str(proof["timelineId"])).state
-    except TimelineNotFoundError:
-        return False
-    except (CorruptedError, StorageFailureError):
-        return True  # it is there, whatever is wrong with it
-    return (state.length, f"{state.chain:016x}") == (proof.get("length"), proof.get("chain"))
-
-
-def next_of(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Note in the member of a rewrite that may have been done."""
-    return value.get("next") if value is not None else None
-
-
-def after_old_rewrites(timelines: Sequence[Timeline]) -> Stacks:
-    """The undo stack of a session that nobody noted one for: each rewrite made one of its timelines, newest first, and
-    said why."""
-    found = [
-        HistoryStep(log.facts.reason, log.timeline_id, kept_with(log.facts.extra))
-        for log in timelines
-        if is_step(log.facts.reason)
-    ]
-    return Stacks(tuple(found[:MAX_STEPS][::-1]))
 
 
 def _member(step: HistoryStep) -> Json:

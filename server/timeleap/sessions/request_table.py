@@ -39,7 +39,17 @@ from timeleap.sessions.kernel.change import NO_MARKS, Change, DecideAppend
 from timeleap.sessions.logs import begin_of, end_of, era_of
 from timeleap.sessions.past import past_of, read_checkpoint, summarize, timeline_ids, uid_at
 from timeleap.sessions.session_state import StateManager
-from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
+from timeleap.sessions.shapes import (
+    COUNT_UPDATED,
+    SYSTEM_PROMPT_SET,
+    Cause,
+    Checkpoint,
+    Effect,
+    Event,
+    Mutation,
+    Shapes,
+    json_members,
+)
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_values import Appended, Entry, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
@@ -274,11 +284,11 @@ class RequestTable:
         members: Json = {}
         leaving: list[Json] = []
         if self._meta.uid_is_new and (origin := self._last_origin()) is not None:
-            members = {"requestsOf": origin}
+            members = json_members(requests_of=origin)
             self._meta.note_missing()
-        elif self._meta.inherited_lines and self._meta.get("requestsMarked") is not True:
+        elif self._meta.inherited_lines and not self._meta.requests_marked:
             # An earlier release made this fork: it went by the number of lines, which other steps move.
-            members, leaving = {"requestsMarked": True}, self.leaving(0)
+            members, leaving = json_members(requests_marked=True), self.leaving(0)
         if members:
             with suppress(StorageFailureError):  # it counts as it did, and the next opening tries again
                 self._state.note(members, leaving)
@@ -293,7 +303,7 @@ class RequestTable:
         what is stored already is not to be made of the log again.
         """
         damage = self._engine.damage()
-        damaged = (record.line for record in damage if record.kind in ("damagedRecord", "checksumMismatch"))
+        damaged = (record.line for record in damage if record.outside_history)
         going = self._since(min((keep_lines, *damaged)))
         if not going:
             return []
@@ -348,7 +358,8 @@ class RequestTable:
     def _now(self, members: Collection[str]) -> Json:
         """Members of a result that describe the session, as it is now."""
         engine, facts = self._engine, self._state.facts
-        now: Json = {"dynamicSubagents": [agent.wire() for agent in facts.subagents], "approval": facts.approval.wire()}
+        subagents = [agent.wire() for agent in facts.subagents]
+        now = json_members(dynamic_subagents=subagents, approval=facts.approval.wire())
         if "compacted" not in members:  # a compaction's say which pins its summary has
             now["pins"] = list(facts.pins)
         if "context" in members:
@@ -378,11 +389,11 @@ class RequestTable:
             # Its preview is what was written with it; what follows by now was not there when it was answered.
             return {**head, "checkpoint": records.made()[0].wire()}
         if entry.kind is RecordKind.USAGE and known.method != "appendMessage":
-            return {**head, "tokenCount": entry.value}
+            return {**head, **json_members(token_count=entry.value)}
         if entry.kind is RecordKind.SYSTEM_PROMPT:
             return head
         if known.method == "sendDMail":
-            return {**head, "pendingDMail": None, "index": before.messages}
+            return {**head, **json_members(pending_dmail=None, index=before.messages)}
         return self._shapes.appended(Appended(before, after, head["head"]))
 
     def _events(self, known: StoredResponse, head: str, records: _Records, *, with_spans: bool = False) -> list[Event]:
@@ -392,9 +403,9 @@ class RequestTable:
         said: tuple[str, Json] | None = None
         for entry in records.entries:
             if entry.kind is RecordKind.USAGE:
-                said = "tokenCountUpdated", {"tokenCount": entry.value}
+                said = COUNT_UPDATED, json_members(token_count=entry.value)
             elif entry.kind is RecordKind.SYSTEM_PROMPT:
-                said = "systemPromptSet", {}
+                said = SYSTEM_PROMPT_SET, {}
         spans: Sequence[SpanRead] = ()
         if with_spans and end.checkpoints:
             spans = read_spans(engine, end.checkpoints - (len(made) or 1), len(made) or 1, end)

@@ -139,13 +139,15 @@ class Session:
         forms, found = self.transactions.shapes, self.facts.wire()
         source = self.meta.source
         return {
-            "sessionId": self.session_id,
-            "path": self.location,
-            **set_members(source=source.wire() if source is not None else None),
-            "access": "readOnly" if self.meta.mirrored else access,
-            "head": self.head,
-            "context": forms.summary(self.summary()),
-            "budget": forms.budget.wire(),
+            **set_members(
+                session_id=self.session_id,
+                path=self.location,
+                source=source and source.wire(),
+                access="readOnly" if self.meta.mirrored else access,
+                head=self.head,
+                context=forms.summary(self.summary()),
+                budget=forms.budget.wire(),
+            ),
             **{name: value for name, value in found.items() if value or name not in LEFT_OUT},
             **self.companion.wire(),
             "warnings": self.warnings,

@@ -19,16 +19,17 @@ from msgspec.structs import replace
 from timeleap.errors import StorageFailureError
 from timeleap.json_value import Json
 from timeleap.sessions import past
+from timeleap.sessions.documents import undo_member
 from timeleap.sessions.documents.companion_forms import FORMS
 from timeleap.sessions.documents.meta import Meta
-from timeleap.sessions.documents.request_file import RequestFile, StoredResponse, decode
+from timeleap.sessions.documents.request_file import RequestFile, StoredResponse, counts, decode, proof_of
 from timeleap.sessions.documents.session_files import quarantine_files
-from timeleap.sessions.documents.statefile import StateFile
+from timeleap.sessions.documents.statefile import STATE_DAMAGED, StateFile
 from timeleap.sessions.kernel.change import ApprovalChange, Change
 from timeleap.sessions.kernel.session_view import StateSnapshot, changes
 from timeleap.sessions.participants import StandingApprovals
 from timeleap.sessions.past import Stacks, has_uid
-from timeleap.sessions.shapes import Cause, Event, set_members
+from timeleap.sessions.shapes import Cause, Event, json_members, set_members
 from timeleap.storage.durable import FileStatus, failpoint, remove_file, status, storage_errors
 from timeleap.storage.engine import LogEngine, same_timelines
 from timeleap.storage.log_values import Prepared, Replacement, Timeline, highest_noted
@@ -84,7 +85,7 @@ class StateManager:
             auto_checkpoint=self._meta.auto_checkpoint,
             workspace=self._meta.workspace,
             approval=self._approvals.current,
-            stacks=past.in_force(self._meta.get(past.MEMBER), self._log),
+            stacks=undo_member.in_force(self._meta.get(undo_member.MEMBER), self._log),
         )
         self._problems = values.warnings
 
@@ -108,7 +109,7 @@ class StateManager:
                 aside = self._state.write(change.state, self._approvals.in_force)
                 if aside is not None:
                     message = f"{self._state.path.name} was damaged; it is kept as {aside.name}"
-                    self._problems = [{"kind": "stateDamaged", "message": message, "file": aside.name}]
+                    self._problems = [{"kind": STATE_DAMAGED, "message": message, "file": aside.name}]
                 failpoint("state.after_state")
             self.note(change.meta, requests)
             failpoint("state.after_meta")
@@ -184,10 +185,11 @@ class StateManager:
         Raises:
             StorageFailureError: It is there, and stays noted.
         """
-        noted = (self._meta.get(past.MEMBER) or {}).get("duplicate")
+        noted, log = (self._meta.get(undo_member.MEMBER) or {}).get("duplicate"), self._log
         if noted is None:
             return
-        name, equals, log = noted["timelineId"], noted["equals"], self._log
+        duplicate = proof_of(noted)
+        name, equals = str(duplicate.timeline_id), duplicate.equals
         there = next((timeline for timeline in log.timelines() if timeline.timeline_id == name), None)
         # A program that gave that name to another log keeps it.
         if there and (equals != name and same_timelines(log, name, equals) if equals else there.bytes == 0):
@@ -216,21 +218,21 @@ class StateManager:
         live = self._log.state
         # What says that it was done: the present log is a timeline then. The name alone would not: a program that knows
         # nothing of these notes may give it to another log before we are asked again.
-        proof = {"timelineId": prepared.timeline_id, "length": live.length, "chain": f"{live.chain:016x}"}
+        proof = json_members(timeline_id=prepared.timeline_id, length=live.length, chain=f"{live.chain:016x}")
         following = {**proof, **set_members(equals=prepared.equals), "stacks": stacks.members()}
         members: Json = {
             "timelines": self._meta.with_facts(prepared.timeline_id, replacement.facts),
             "journal": {"requests": requests, **proof} if requests else None,
-            past.MEMBER: {**self.facts.stacks.members(), "next": following},
+            undo_member.MEMBER: {**self.facts.stacks.members(), "next": following},
         }
         members |= {name: {"token": token, **proof} for name, token in tokens.items()}
         if self._meta.inherited_lines > replacement.keep_lines:
-            members["inheritedLines"] = replacement.keep_lines
+            members |= json_members(inherited_lines=replacement.keep_lines)
         self._meta.write({**members, **self._forgotten()})
 
     def note_stacks(self, stacks: Stacks, requests: list[Json], tokens: Mapping[str, str]) -> None:
         """Write what can be undone and redone after a step that leaves the log as it is."""
-        changes: Json = {} if stacks == self.facts.stacks else {past.MEMBER: stacks.members()}
+        changes: Json = {} if stacks == self.facts.stacks else {undo_member.MEMBER: stacks.members()}
         changes |= {name: {"token": token} for name, token in tokens.items()}
         self.note(changes, requests)
 
@@ -249,20 +251,20 @@ class StateManager:
         """Forget what cannot be gone back to any more, since its timeline is gone."""
         left = self.facts.stacks.within(past.timeline_ids(self._log))
         if left != self.facts.stacks:
-            self._meta.write({past.MEMBER: left.members()})
+            self._meta.write({undo_member.MEMBER: left.members()})
             self.facts = replace(self.facts, stacks=left)
 
     def forget_fingerprints(self, *, live_changes: bool) -> None:
         """Leave nothing in the file that tells of the bytes of logs as they were before a redaction; if the live log is
         one of those that change, that ends redo, as any change of it."""
         stacks = self.facts.stacks.without_redo() if live_changes else self.facts.stacks.at(self._log.state)
-        if self._meta.get(past.MEMBER) is not None:
-            self._meta.write({past.MEMBER: stacks.members()})
+        if self._meta.get(undo_member.MEMBER) is not None:
+            self._meta.write({undo_member.MEMBER: stacks.members()})
         self.facts = replace(self.facts, stacks=stacks)
 
     def requests(self) -> Iterator[StoredResponse]:
         """The requests that are known from files, oldest first."""
-        made_by = self._meta.get("createdBy")
+        made_by = self._meta.created_by
         if made_by is not None:
             yield from decode([{"v": {}, **made_by}])
         yield from self._file.read()
@@ -285,8 +287,8 @@ class StateManager:
         if self._meta.get("journal") is not None and not self._true_journal():
             changes["journal"] = None
         changes |= self._forgotten()
-        following = past.next_of(self._meta.get(past.MEMBER))
-        must = bool(changes) or (following is not None and not past.happened(following, self._log))
+        following = undo_member.next_of(self._meta.get(undo_member.MEMBER))
+        must = bool(changes) or (following is not None and not counts(following, self._log))
         changes = {**self._unconditional(), **changes}
         if changes:
             try:
@@ -304,34 +306,33 @@ class StateManager:
     def followed(self, member: str, token: str) -> bool:
         """True if the log's half of the change of a companion that has this token, noted in `member`, was done."""
         noted = self._meta.get(member)
-        if noted is None or noted["token"] != token:
-            return False
-        return "timelineId" not in noted or past.happened(noted, self._log)
+        return noted is not None and noted["token"] == token and counts(noted, self._log)
 
     def _forgotten(self) -> Json:
         """The change that forgets a noted D-Mail whose checkpoint is gone: an undo that brings the checkpoint back is not
         to bring that back, too."""
-        stale = self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None
-        return {"pendingDMail": None} if stale else {}
+        stale = self._meta.pending_dmail is not None and self.facts.pending_dmail is None
+        return json_members(pending_dmail=None) if stale else {}
 
     def _unconditional(self) -> Json:
         """The notes of the last rewrite, in a form that stays true when the timeline that proves it is gone; and what is
         to be forgotten."""
         found = self._forgotten()
         journal = self._meta.get("journal")
-        if journal is not None and "timelineId" in journal:
+        if journal is not None and proof_of(journal).timeline_id is not None:
             lines = self._true_journal()
             found["journal"] = {"requests": lines} if lines else None
         for form in FORMS.values():
             noted = self._meta.get(form.followed)
-            if noted is not None and "timelineId" in noted:
-                found[form.followed] = {"token": noted["token"]} if past.happened(noted, self._log) else None
-        following = past.next_of(self._meta.get(past.MEMBER))
+            if noted is not None and proof_of(noted).timeline_id is not None:
+                found[form.followed] = {"token": noted["token"]} if counts(noted, self._log) else None
+        following = undo_member.next_of(self._meta.get(undo_member.MEMBER))
         if following is not None:
-            found[past.MEMBER] = self.facts.stacks.members()
-            name, equals = following["timelineId"], following.get("equals")
-            if equals is not None and past.happened(following, self._log):
-                found[past.MEMBER]["duplicate"] = {"timelineId": name, "equals": equals}
+            found[undo_member.MEMBER] = self.facts.stacks.members()
+            proof = proof_of(following)
+            name, equals = str(proof.timeline_id), proof.equals
+            if equals is not None and proof.holds(self._log):
+                found[undo_member.MEMBER]["duplicate"] = json_members(timeline_id=name, equals=equals)
                 found["timelines"] = self._meta.with_kept(name, equals)
                 found["rotation"] = max(self._meta.rotation, highest_noted([name]))
         return found
@@ -339,9 +340,7 @@ class StateManager:
     def _true_journal(self) -> list[Any]:
         """The journal's lines, if the step they belong to was done."""
         journal = self._meta.get("journal")
-        if journal is None or ("timelineId" in journal and not past.happened(journal, self._log)):
-            return []
-        return list(journal["requests"])
+        return list(journal["requests"]) if counts(journal, self._log) else []
 
     def empty_journal(self) -> None:
         """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it

@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 AutoCheckpoint = Literal["off", "turn", "step"]
 Access = Literal["owner", "readOnly"]
 Decision = Literal["approve", "approveForSession", "reject"]
-Resolution = Literal["approve", "approveForSession", "reject", "cancelled", "timedOut"]
+Unanswered = Literal["cancelled", "timedOut"]
+Resolution = Literal[Decision, Unanswered]
 StepKind = Literal["revert", "clear", "compact", "restore", "dmail"]
 
 CONTEXT = "context/didChange"
@@ -37,14 +38,39 @@ RECOVERED = "session/didRecover"
 WARNING = "session/warning"
 APPROVAL_REQUESTED = "approval/didRequest"
 APPROVAL_RESOLVED = "approval/didResolve"
-WITHOUT_CAUSE = frozenset({RECOVERED, WARNING, APPROVAL_REQUESTED, APPROVAL_RESOLVED})
-"""Notifications that do not say why."""
+MESSAGES_APPENDED: Final = "messagesAppended"
+SYSTEM_PROMPT_SET: Final = "systemPromptSet"
+COUNT_UPDATED: Final = "tokenCountUpdated"
 NOTHING_KEPT: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
+# Names of members: our code has names of its own, which are spelled here as files and the wire have them
+
+
+class _Names(dict[str, str]):
+    """Names of members by ours; each is made once."""
+
+    def __missing__(self, name: str) -> str:
+        first, *others = name.split("_")
+        return self.setdefault(name, first + "".join(other.title() for other in others))
+
+
+_NAMES = _Names(pending_dmail="pendingDMail")
+
+
+def camel_case(name: str) -> str:
+    """The name of a member as JSON has it; one without an underscore is that already."""
+    return _NAMES[name]
+
+
+def json_members(**members: Any) -> Json:
+    """A JSON object of these members."""
+    return {_NAMES[name]: value for name, value in members.items()}
+
+
 def set_members(**members: Any) -> Json:
-    """The members that are not None."""
-    return {name: value for name, value in members.items() if value is not None}
+    """A JSON object of those members that are not None."""
+    return {_NAMES[name]: value for name, value in members.items() if value is not None}
 
 
 # Requests, and what listeners are told of them
@@ -57,10 +83,7 @@ class Cause(Struct, frozen=True):
     client: str | None = None  # name of the client program
 
     def wire(self) -> Json:
-        if self.request_id is None:
-            return {} if self.client is None else {"client": self.client}
-        members: Json = {"requestId": self.request_id}
-        return members if self.client is None else {**members, "client": self.client}
+        return set_members(request_id=self.request_id, client=self.client)
 
 
 class Mutation(Struct, frozen=True):
@@ -92,17 +115,6 @@ class Event(Struct, frozen=True):
     members: Json = {}  # the notification's own
     method: str = SESSION  # the notification's
     cause: Cause = Cause()  # empty where no request asked for it
-
-    def params(self, session_id: str) -> Json:
-        """The notification's params."""
-        method, cause = self.method, self.cause.wire()
-        if method is CONTEXT or method in (CONTEXT, SESSION):
-            return {"sessionId": session_id, "head": self.head, "kind": self.kind, "cause": cause, **self.members}
-        return {
-            "sessionId": session_id,
-            **self.members,
-            **({} if method in WITHOUT_CAUSE else {"cause": cause}),
-        }
 
 
 class Listeners:
@@ -151,15 +163,17 @@ class Checkpoint(Struct, frozen=True):
     def wire(self) -> Json:
         """`Checkpoint` of the contract."""
         return {
-            "id": self.id,
-            "uid": self.uid,
-            **set_members(label=self.label, createdAt=self.created_at),
-            "messageCount": self.message_count,
-            "tokenCount": self.token_count,
-            **set_members(preview=self.preview),
+            **set_members(
+                id=self.id,
+                uid=self.uid,
+                label=self.label,
+                created_at=self.created_at,
+                message_count=self.message_count,
+                token_count=self.token_count,
+                preview=self.preview,
+            ),
             **self.kept,
-            **set_members(summary=self.summary),
-            **set_members(name=checkpoint_name(self.label, self.preview, self.summary)),
+            **set_members(summary=self.summary, name=checkpoint_name(self.label, self.preview, self.summary)),
         }
 
 
@@ -195,7 +209,7 @@ class HistoryStep(Struct, frozen=True):
     kept: Mapping[str, str] = NOTHING_KEPT  # by key: what companions kept of the state with that log
 
     def wire(self) -> Json:
-        return {"kind": self.kind, **set_members(timelineId=self.timeline_id)}
+        return set_members(kind=self.kind, timeline_id=self.timeline_id)
 
 
 class Exchange(Struct, frozen=True):
@@ -206,7 +220,7 @@ class Exchange(Struct, frozen=True):
     healed: bool = False  # the log was cut back to before it
 
     def wire(self) -> Json:
-        return {"index": self.index, "openCalls": list(self.calls), "healed": self.healed}
+        return json_members(index=self.index, open_calls=list(self.calls), healed=self.healed)
 
 
 class CompactionPlan(Struct, frozen=True):
@@ -239,18 +253,16 @@ def appended_events(
     """Events of an append that made checkpoints; `span` is `ChangedSpan` of the contract."""
     head, before, after = done.head, done.before.messages, done.after.messages
     if not made and told is None:  # as nearly all are
-        added: Json = {"firstIndex": before, "count": after - before}
-        if span is not None:
-            added["span"] = span
-        return [Event("messagesAppended", head, added, CONTEXT, cause)]
+        added = set_members(first_index=before, count=after - before, span=span)
+        return [Event(MESSAGES_APPENDED, head, added, CONTEXT, cause)]
     found = [Event("checkpointCreated", head, {"checkpoint": made.wire()}, CONTEXT, cause) for made in made]
     changed = {} if span is None else {"span": span}
     if told is not None:
         kind, members = told
         found.append(Event(kind, head, {**members, **changed} if members else members, CONTEXT, cause))
     if after > before or not found:  # opaque records alone change the head, too
-        members = {"firstIndex": before, "count": after - before, **changed}
-        found.append(Event("messagesAppended", head, members, CONTEXT, cause))
+        members = {**json_members(first_index=before, count=after - before), **changed}
+        found.append(Event(MESSAGES_APPENDED, head, members, CONTEXT, cause))
     return found
 
 
@@ -267,7 +279,7 @@ def changed_span(
     if spans is None:
         return made, None
     name = span_name(spans.newest) or None
-    span = {"checkpointUid": uid, "summary": spans.newest, **set_members(name=name)} if uid else None
+    span = set_members(checkpoint_uid=uid, summary=spans.newest, name=name) if uid else None
     return made if asked_for or not made else told(made, spans.made), span
 
 
@@ -285,11 +297,11 @@ class Budget(Struct, frozen=True):
 
     def wire(self) -> Json:
         """`budget` of the contract."""
-        return {
-            "maxContextSize": self.max_context_size,
-            "reservedContextSize": self.reserved_context_size,
-            "triggerRatio": self.trigger_ratio,
-        }
+        return json_members(
+            max_context_size=self.max_context_size,
+            reserved_context_size=self.reserved_context_size,
+            trigger_ratio=self.trigger_ratio,
+        )
 
 
 class Shapes:
@@ -300,32 +312,32 @@ class Shapes:
 
     def summary(self, summary: Summary) -> Json:
         """`ContextSummary` of the contract."""
-        return {
-            "messageCount": summary.message_count,
-            "tokenCount": summary.token_count,
-            "tokenCountWithPending": summary.token_count_with_pending,
-            "nCheckpoints": summary.n_checkpoints,
-            "checkpoints": [checkpoint.wire() for checkpoint in summary.checkpoints],
-            "checkpointsOmitted": summary.checkpoints_omitted,
-            "systemPrompt": summary.system_prompt,
-            "logBytes": summary.log_bytes,
-            "timelines": summary.timelines,
-            "canUndo": summary.can_undo,
-            "canRedo": summary.can_redo,
-            "shouldCompact": self.budget.should_compact(summary.token_count_with_pending),
-        }
+        return json_members(
+            message_count=summary.message_count,
+            token_count=summary.token_count,
+            token_count_with_pending=summary.token_count_with_pending,
+            n_checkpoints=summary.n_checkpoints,
+            checkpoints=[checkpoint.wire() for checkpoint in summary.checkpoints],
+            checkpoints_omitted=summary.checkpoints_omitted,
+            system_prompt=summary.system_prompt,
+            log_bytes=summary.log_bytes,
+            timelines=summary.timelines,
+            can_undo=summary.can_undo,
+            can_redo=summary.can_redo,
+            should_compact=self.budget.should_compact(summary.token_count_with_pending),
+        )
 
     def appended(self, done: Appended) -> Json:
         """The result of appended messages: where they are, and what they make of the log."""
         after = done.after
         tokens = after.token_count_with_pending
-        return {
-            "head": done.head,
-            "firstIndex": done.before.messages,
-            "messageCount": after.messages,
-            "tokenCountWithPending": tokens,
-            "shouldCompact": self.budget.max_context_size is not None and self.budget.should_compact(tokens),
-        }
+        return json_members(
+            head=done.head,
+            first_index=done.before.messages,
+            message_count=after.messages,
+            token_count_with_pending=tokens,
+            should_compact=self.budget.max_context_size is not None and self.budget.should_compact(tokens),
+        )
 
 
 # Approvals
@@ -348,13 +360,14 @@ class Approval(Struct, frozen=True):
 
     def wire(self) -> Json:
         """`Approval` of the contract."""
-        return {
-            "yolo": self.yolo,
-            "afk": self.afk,
-            "autoApproveActions": list(self.actions),
-            "sealed": self.sealed,
-            **set_members(changedAt=self.changed_at, changedBy=self.changed_by),
-        }
+        return set_members(
+            yolo=self.yolo,
+            afk=self.afk,
+            auto_approve_actions=list(self.actions),
+            sealed=self.sealed,
+            changed_at=self.changed_at,
+            changed_by=self.changed_by,
+        )
 
 
 # What else stands beside the log
@@ -367,31 +380,34 @@ class Subagent(Struct, frozen=True):
     system_prompt: str
 
     def wire(self) -> Json:
-        return {"name": self.name, "systemPrompt": self.system_prompt}
+        return json_members(name=self.name, system_prompt=self.system_prompt)
 
 
-class PendingDMail(Struct, frozen=True):
+class PendingDMail(Struct, frozen=True, rename="camel"):
     """A note to an earlier self that waits to be delivered; `sender` is the session it came from, if another."""
 
     checkpoint_id: int
     checkpoint_uid: str
     message: str
-    sender: str | None = None
+    sender: str | None = field(default=None, name="fromSessionId")
 
     def wire(self) -> Json:
-        return {
-            "checkpointId": self.checkpoint_id,
-            "checkpointUid": self.checkpoint_uid,
-            "message": self.message,
-            **set_members(fromSessionId=self.sender),
-        }
+        return set_members(
+            checkpoint_id=self.checkpoint_id,
+            checkpoint_uid=self.checkpoint_uid,
+            message=self.message,
+            from_session_id=self.sender,
+        )
 
 
-class Parent(Struct, frozen=True):
+class Parent(Struct, frozen=True, rename="camel"):
     """Where a fork came from."""
 
     session_id: str
     checkpoint_uid: str | None = None
+
+    def wire(self) -> Json:
+        return set_members(session_id=self.session_id, checkpoint_uid=self.checkpoint_uid)
 
 
 class Owner(Struct, frozen=True):
@@ -412,7 +428,9 @@ class Source(Struct, frozen=True):
 
     def wire(self, live: bool | None = None) -> Json:
         """`source` of the contract; `live`: whether a process has the mirror open."""
-        return {"kind": self.kind, "key": self.key, **set_members(path=self.path, live=live if self.path else None)}
+        if self.path is None:
+            live = None
+        return set_members(kind=self.kind, key=self.key, path=self.path, live=live)
 
 
 class SessionInfo(Struct, frozen=True):
@@ -436,23 +454,21 @@ class SessionInfo(Struct, frozen=True):
 
     def wire(self) -> Json:
         """`SessionInfo` of the contract."""
-        parent, owner = self.parent, self.owner
+        owner = self.owner
         return {
-            "sessionId": self.session_id,
-            "title": self.title,
-            "path": str(self.path),
-            **set_members(workspace=self.workspace),
-            "createdAt": self.created_at,
-            "updatedAt": self.updated_at,
-            "archived": self.archived,
-            "messageCount": self.message_count,
-            "tokenCount": self.token_count,
+            **json_members(session_id=self.session_id, title=self.title, path=str(self.path)),
             **set_members(
-                tokenCountWithPending=self.token_count_with_pending,
-                parent=parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
-                owner=owner and {"pid": owner.pid, "host": owner.host, "since": owner.since},
+                workspace=self.workspace,
+                created_at=self.created_at,
+                updated_at=self.updated_at,
+                archived=self.archived,
+                message_count=self.message_count,
+                token_count=self.token_count,
+                token_count_with_pending=self.token_count_with_pending,
+                parent=self.parent and self.parent.wire(),
+                owner=owner and json_members(pid=owner.pid, host=owner.host, since=owner.since),
                 source=self.source and self.source.wire(owner is not None),
-                deletedAt=self.deleted_at,
+                deleted_at=self.deleted_at,
                 damaged=self.damaged,
             ),
         }

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -68,6 +68,7 @@ CLOCK_LOOKS, CLOCK_STEP = 25, 0.001
 """How often to look at a file system's clock that has not gone on, and the seconds between; those of ext4 and NTFS tick
 every 10 ms or less, a clock of whole seconds is not waited for."""
 NOBODY = Mutation()
+PRUNED: Final = "timelinesPruned"
 T = TypeVar("T")
 
 
@@ -170,7 +171,7 @@ class SessionTransactions:
 
     def refuse_reader(self) -> None:
         """Refuse a change of what is open to be read only."""
-        if self.access == "readOnly":
+        if self.engine.access == "read":
             raise ReadOnlyError("the session is open to be read only: close it and open it for writing")
 
     def refuse_closed(self) -> None:
@@ -308,7 +309,7 @@ class SessionTransactions:
         names = removal.timeline_ids
         if names:
             text = f"{len(names)} timelines were removed on request: {', '.join(names[:10])}"
-            warning = {"kind": "timelinesPruned", "message": text + past.fewer_steps(before, self.past())}
+            warning = {"kind": PRUNED, "message": text + past.fewer_steps(before, self.past())}
             transaction.events.append(Event(warning["kind"], self.head, warning, WARNING))
 
     async def _erase(self, transaction: Transaction, erasure: Erasure) -> None:
@@ -421,7 +422,7 @@ class SessionTransactions:
     async def _worked(
         self, work: Callable[[Transaction], Awaitable[None]], by_reader: bool, transaction: Transaction
     ) -> None:
-        if by_reader and self.access == "readOnly":
+        if by_reader and self.engine.access == "read":
             async with self._readers_turn:
                 await self._work(work, transaction, self.engine.state)
         else:
@@ -523,7 +524,7 @@ class SessionTransactions:
             self.warn("timelinesNotPruned", f"old timelines could not be removed: {error}")
             return
         if text:
-            self.warn("timelinesPruned", text)
+            self.warn(PRUNED, text)
 
     async def _remove_excess(self, _: LogState) -> str:
         """Remove what is too much; the warning of it. One's turn has come."""
@@ -539,10 +540,9 @@ class SessionTransactions:
         """Take over what stands beside the log; and the log, where its owner or a program that takes no lock has written to
         it. Of a session that is only read here, and that another process has deleted, listeners are told that, once."""
         moved = self._services.moved_away
+        gone = moved is not None and self.engine.access == "read" and moved(self)
         if self.others is not None:
             gone = self.others.gone
-        else:
-            gone = moved is not None and self.access == "readOnly" and moved(self)
         if not self.deleted and gone:
             self.deleted = True
             self.emit(Event("deleted", self.head, cause=cause_elsewhere(self.others)))
@@ -580,7 +580,7 @@ class SessionTransactions:
         """Finish what was accepted; whatever is asked for from now on is refused."""
         self.closed = True
         self._stop_watching()
-        if self.access == "owner":
+        if self.engine.access == "write":
             await self.engine.at_turn(_nothing, latest=False)
 
 

@@ -52,6 +52,11 @@ class Damage(Struct, frozen=True):
     offset: int
     bytes: int
 
+    @property
+    def outside_history(self) -> bool:
+        """True if the log has the line, and nobody is shown it."""
+        return self.kind in ("damagedRecord", "checksumMismatch")
+
 
 class Recovery(Struct, frozen=True):
     """Findings and repairs of opening the log.

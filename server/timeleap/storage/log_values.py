@@ -188,7 +188,7 @@ class QueuedAppend(AppendStep, eq=False, kw_only=True):
         return self.ended or self.outcome.done()
 
 
-class TimelineFacts(Struct, frozen=True):
+class TimelineFacts(Struct, frozen=True, rename="camel"):
     """Facts about a timeline that its bytes do not hold."""
 
     reason: TimelineReason = "unknown"

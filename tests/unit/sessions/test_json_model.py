@@ -12,6 +12,7 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, texts
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.features.approvals.seal import seals_of
+from timeleap.features.integrity.file_checks import file_problems
 from timeleap.service.config import load
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import request_file as requests
@@ -37,7 +38,6 @@ from timeleap.sessions.documents.json_files import (
 from timeleap.sessions.documents.meta import MODEL, Meta
 from timeleap.sessions.documents.request_file import is_request_line
 from timeleap.sessions.documents.statefile import StateFile
-from timeleap.sessions.documents.warnings import file_problems
 from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.storage.index import EntryStore
 from timeleap.storage.intents import intent_path, settle_intent

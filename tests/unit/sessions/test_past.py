@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from timeleap.errors import RedoUnavailableError, UndoUnavailableError
-from timeleap.sessions import past
+from timeleap.sessions.documents import undo_member
 from timeleap.sessions.documents.json_files import Problems
 from timeleap.sessions.past import MAX_STEPS, Stacks
 from timeleap.sessions.shapes import HistoryStep
@@ -32,17 +32,17 @@ def test_beyond_a_thousand_steps_the_oldest_are_forgotten() -> None:
     assert stacks.undo[0].timeline_id == "context_5"
     back = stacks.moved("undo", MAX_STEPS, prepared("context_x"), lambda one, other: one == other)
     assert (len(back.undo), len(back.redo)) == (0, MAX_STEPS)
-    assert past.read(back.members()) == back
+    assert undo_member.read(back.members()) == back
     more = Stacks((*of("a"), *stacks.undo))
-    assert past.read(more.members()).undo == stacks.undo
+    assert undo_member.read(more.members()).undo == stacks.undo
     listed = [Timeline(f"context_{n}", "", TimelineFacts("revert"), 1, 1, 0, n) for n in range(MAX_STEPS + 5, 0, -1)]
-    assert len(past.after_old_rewrites(listed).undo) == MAX_STEPS
+    assert len(undo_member.after_old_rewrites(listed).undo) == MAX_STEPS
 
 
 def test_what_is_read_is_what_was_written() -> None:
     stacks = Stacks(of("context_1", None), (HistoryStep("dmail", "context_3"),), (5, 2**64 - 1))
-    assert past.read(stacks.members()) == stacks
-    assert past.read(stacks.without_redo().members()) == Stacks(of("context_1", None))
+    assert undo_member.read(stacks.members()) == stacks
+    assert undo_member.read(stacks.without_redo().members()) == Stacks(of("context_1", None))
     assert "chain" not in stacks.without_redo().members()
 
 
@@ -59,7 +59,7 @@ def test_what_is_read_is_what_was_written() -> None:
     ],
 )
 def test_what_is_malformed_ends_a_stack(value: Any, found: tuple[HistoryStep, ...]) -> None:
-    assert past.read(value).undo == found
+    assert undo_member.read(value).undo == found
 
 
 def test_the_check_of_the_file_finds_what_reading_would_stop_at() -> None:
@@ -67,7 +67,7 @@ def test_the_check_of_the_file_finds_what_reading_would_stop_at() -> None:
     following = {"timelineId": "context_1", "length": 5, "chain": "0" * 16, "equals": "", "stacks": stacks.members()}
     whole = {**stacks.members(), "next": following, "duplicate": {"timelineId": "context_2", "equals": "context_1"}}
     problems = Problems()
-    assert past.CHECK(whole, "undo", problems) == whole
+    assert undo_member.CHECK(whole, "undo", problems) == whole
     assert not problems
     bad = {
         "undo": [{"kind": "revert", "timelineId": "a"}, {"kind": "revert", "timelineId": 5}, {"kind": "clear"}],
@@ -76,7 +76,7 @@ def test_the_check_of_the_file_finds_what_reading_would_stop_at() -> None:
         "next": {"timelineId": "context_1"},
         "duplicate": 3,
     }
-    assert past.CHECK(bad, "undo", problems) == {"undo": [{"kind": "clear"}]}
+    assert undo_member.CHECK(bad, "undo", problems) == {"undo": [{"kind": "clear"}]}
     for word in ("undo.undo[1]", "undo.redo", "undo.length", "undo.next", "undo.duplicate"):
         assert word in problems.text
 
@@ -84,7 +84,7 @@ def test_the_check_of_the_file_finds_what_reading_would_stop_at() -> None:
 @pytest.mark.parametrize("chain", ["", "x" * 16, "0" * 15, 5, None, "0" * 17, "A" * 16])
 def test_redo_without_a_fingerprint_holds_for_no_log(chain: Any) -> None:
     member = {"undo": [], "redo": [{"kind": "revert", "timelineId": "a"}], "length": 0, "chain": chain}
-    assert past.read(member).at(LogState()).redo == ()
+    assert undo_member.read(member).at(LogState()).redo == ()
 
 
 def test_redo_holds_for_one_log() -> None:
@@ -130,7 +130,7 @@ def test_only_rewrites_that_can_be_undone_count_in_an_old_session() -> None:
         Timeline(f"context_{5 - at}", "", TimelineFacts(reason), 1, 1, 0, 1)  # type: ignore[arg-type]
         for at, reason in enumerate(reasons)
     ]
-    found = past.after_old_rewrites(timelines).undo
+    found = undo_member.after_old_rewrites(timelines).undo
     assert [(one.kind, one.timeline_id) for one in found] == [
         ("revert", "context_1"),
         ("clear", "context_2"),

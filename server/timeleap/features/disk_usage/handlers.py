@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
 from timeleap.service import paging
-from timeleap.sessions import shapes
 from timeleap.sessions.documents import session_files
 from timeleap.sessions.documents.session_files import SessionFile
+from timeleap.sessions.shapes import set_members
 from timeleap.store.home import Home, parse_trash_name
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 
@@ -112,9 +112,9 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
     return {
         "totalBytes": sum(space.bytes for space in every) + snapshots,
         "trashBytes": sum(space.bytes for space in every if space.deleted_at is not None),
-        **shapes.set_members(filesBytes=snapshots or None),
+        **set_members(filesBytes=snapshots or None),
         "sessions": [_space(space) for space in every[start:stop]],
-        **shapes.set_members(nextCursor=paging.cursor_after(stop, len(every), call.method)),
+        **set_members(nextCursor=paging.cursor_after(stop, len(every), call.method)),
     }
 
 
@@ -132,7 +132,7 @@ def _space(space: Space, *, files: bool = False) -> Json:
     listed = [{"file": each.name, "kind": _kind(each), "bytes": each.bytes} for each in space.files[:MAX_PAGE]]
     return {
         "sessionId": space.session_id,
-        **shapes.set_members(deletedAt=space.deleted_at),
+        **set_members(deletedAt=space.deleted_at),
         "bytes": space.bytes,
         "logBytes": space.bytes_of("log"),
         "timelineBytes": space.bytes_of("timeline"),
@@ -140,5 +140,5 @@ def _space(space: Space, *, files: bool = False) -> Json:
         "indexBytes": space.bytes_of("index"),
         "quarantineBytes": space.bytes_of("quarantine"),
         "otherBytes": space.bytes_of("other"),
-        **shapes.set_members(files=listed if files else None),
+        **set_members(files=listed if files else None),
     }

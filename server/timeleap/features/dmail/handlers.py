@@ -21,10 +21,9 @@ from msgspec.structs import replace
 from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
 from timeleap.rpc.codec import plain
 from timeleap.service.service import guard
-from timeleap.sessions import shapes
 from timeleap.sessions.kernel.members import decide_members
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import Mutation
+from timeleap.sessions.shapes import Mutation, set_members
 from timeleap.storage.durable import failpoint
 from timeleap.storage.record import MADE_HERE
 from timeleap.store.home import check_session_id
@@ -113,7 +112,7 @@ async def _send_elsewhere(
             asked = {name: value for name, value in there.to_wire().items() if name != "sessionId"}
             found = plain(await reached.request(call.method, there, replace(call, params=asked)))
     failpoint("mail.arrived")
-    arrival = {"sessionId": target.session_id, "head": found["head"], **shapes.set_members(index=found.get("index"))}
+    arrival = {"sessionId": target.session_id, "head": found["head"], **set_members(index=found.get("index"))}
     answer = {"pendingDMail": found["pendingDMail"], "to": arrival}
     # What the sender's head is by now says nothing about what is done already.
     result = await session.transactions.carry_out(

@@ -8,9 +8,9 @@ import msgspec
 
 from timeleap.errors import InvalidInputError
 from timeleap.service import reading
-from timeleap.sessions import shapes
 from timeleap.sessions.logs import OpenLogs, left_out, line_of_message, pages
 from timeleap.sessions.past import prompt_at
+from timeleap.sessions.shapes import set_members
 from timeleap.storage.record import decode_json, encode_json
 from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 
@@ -79,8 +79,7 @@ def _work(name: str, log: LogReader, messages: tuple[int, int], max_bytes: int) 
         "format": name,
         "body": msgspec.Raw(text),
         "losses": [
-            {**shapes.set_members(index=loss.index), "kind": loss.kind, "message": loss.message}
-            for loss in losses.listed()
+            {**set_members(index=loss.index), "kind": loss.kind, "message": loss.message} for loss in losses.listed()
         ],
         "lossCount": losses.count,
     }

@@ -25,8 +25,8 @@ from timeleap.features.redaction.redaction import (
 )
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.service.service import guard
-from timeleap.sessions import shapes
 from timeleap.sessions.documents.meta import Meta
+from timeleap.sessions.shapes import set_members
 from timeleap.store.home import in_trash
 from timeleap.store.purging import PurgeRequest
 from timeleap.summaries.log_spans import without_spans
@@ -216,7 +216,7 @@ def _shown(service: Service, outcome: RedactOutcome, *, places: bool) -> Json:
         "kept": outcome.total(lambda find: find.kept),
         "split": outcome.total(lambda find: find.split),
         "files": [_file(find, places) for find in outcome.finds if find.occurrences][:MAX_PAGE],
-        **shapes.set_members(
+        **set_members(
             rules=rules,
             snapshots=[{"snapshot": held.snapshot, "root": held.root} for held in outcome.snapshots][:MAX_PAGE] or None,
             snapshotsUnread=outcome.snapshots_unread,
@@ -228,14 +228,14 @@ def _shown(service: Service, outcome: RedactOutcome, *, places: bool) -> Json:
 
 def _file(find: FileMatches, places: bool) -> Json:
     shown = [
-        {"line": place.line, **shapes.set_members(index=place.index), "occurrences": place.occurrences}
+        {"line": place.line, **set_members(index=place.index), "occurrences": place.occurrences}
         for place in find.places
     ]
     return {
         "file": find.name,
-        **shapes.set_members(trash=find.trash),
+        **set_members(trash=find.trash),
         "kind": find.kind,
         "records": find.records,
         "occurrences": find.occurrences,
-        **shapes.set_members(places=shown if places else None, linked=find.linked or None),
+        **set_members(places=shown if places else None, linked=find.linked or None),
     }

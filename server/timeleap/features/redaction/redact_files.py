@@ -24,9 +24,8 @@ from timeleap.errors import NotSupportedByStoreError, StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
 from timeleap.json_value import Json
 from timeleap.optional_parts import part
-from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
-from timeleap.sessions.documents import session_files
+from timeleap.sessions.documents import session_files, undo_member
 from timeleap.sessions.documents.meta import REQUESTS_REDACTED, decode
 from timeleap.sessions.documents.request_file import HIGHEST, RequestFile
 from timeleap.sessions.documents.session_files import AUDIT_NAME, LOG_NAME, META_NAME, REQUESTS_NAME, STATE_NAME
@@ -269,11 +268,13 @@ def redact_closed(scan: ScanResult, redactor: Redactor) -> None:
             timeline = f"{journal.get('timelineId')}.jsonl"
             true = "timelineId" not in journal or any(log.path.name == timeline for log in scan.logs)
             members["journal"] = {"requests": journal.get("requests", [])} if true else None
-        if past.MEMBER in members:
-            following = past.next_of(members[past.MEMBER])
+        if undo_member.MEMBER in members:
+            following = undo_member.next_of(members[undo_member.MEMBER])
             done = following is not None and (scan.directory / f"{following['timelineId']}.jsonl").exists()
-            stacks = past.read(following.get("stacks") if following is not None and done else members[past.MEMBER])
-            members[past.MEMBER] = stacks.without_redo().members()
+            stacks = undo_member.read(
+                following.get("stacks") if following is not None and done else members[undo_member.MEMBER]
+            )
+            members[undo_member.MEMBER] = stacks.without_redo().members()
         files.write_document(
             scan.directory / META_NAME, {key: value for key, value in members.items() if value is not None}
         )

@@ -31,6 +31,7 @@ from timeleap.features.redaction.redact_files import FileMatches, ScanResult, fo
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.json_value import Json
 from timeleap.sessions import past
+from timeleap.sessions.documents import undo_member
 from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.request_file import HIGHEST, RequestFile, StoredResponse, encode, short
@@ -402,7 +403,7 @@ async def _head_and_facts(directory: Path) -> tuple[str, Summary]:
     lease = await share(directory / LOG_NAME, access="read", lock="per-write", notes=meta)
     try:
         engine = lease.engine
-        stacks = past.in_force(meta.get(past.MEMBER), engine)
+        stacks = undo_member.in_force(meta.get(undo_member.MEMBER), engine)
         return engine.head, summarize(engine, past.past_of(past.timeline_ids(engine), stacks, engine.state))
     finally:
         await lease.aclose()

@@ -14,9 +14,9 @@ from timeleap.errors import CorruptedError, SessionNotFoundError, StorageFailure
 from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
 from timeleap.service import paging
-from timeleap.sessions import shapes
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.logs import OpenLogs, era_of
+from timeleap.sessions.shapes import set_members
 from timeleap.storage.log_files import StoredLogs
 from timeleap.store.listing import Glance
 from timeleap_protocol.limits import DEFAULT_PAGE
@@ -69,7 +69,7 @@ async def search_context(service: Service, params: SearchParams, call: Call) -> 
         cursor = paging.encode_cursor(call.method, **asdict(left))
     return {
         "matches": [_match(hit) for hit in found.hits],
-        **shapes.set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
+        **set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
     }
 
 
@@ -99,7 +99,7 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
     told = None if report is None else (lambda done, each: report(done, each * len(rest)))
     matches, unread, left = await service.slices.run(work, told)
     cursor = left and paging.encode_cursor(call.method, **asdict(left))
-    return {"matches": matches, **shapes.set_members(nextCursor=cursor, unread=unread or None)}
+    return {"matches": matches, **set_members(nextCursor=cursor, unread=unread or None)}
 
 
 def _search_sessions(
@@ -163,11 +163,11 @@ def _match(hit: Hit) -> Json:
     shown = hit.excerpt
     return {
         "index": hit.index,
-        **shapes.set_members(timelineId=hit.timeline_id),
+        **set_members(timelineId=hit.timeline_id),
         "ranges": [list(span) for span in hit.ranges],
-        **shapes.set_members(moreRanges=hit.more or None, excerpt=shown and {"start": shown[0], "text": shown[1]}),
+        **set_members(moreRanges=hit.more or None, excerpt=shown and {"start": shown[0], "text": shown[1]}),
     }
 
 
 def _unread(unread: Unread) -> Json:
-    return {**shapes.set_members(timelineId=unread.timeline_id), "message": unread.message}
+    return {**set_members(timelineId=unread.timeline_id), "message": unread.message}

@@ -23,9 +23,8 @@ from msgspec.structs import replace
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TimeleapError
 from timeleap.features.transfer_losses import ExportLoss
-from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
-from timeleap.sessions.documents import session_files
+from timeleap.sessions.documents import session_files, undo_member
 from timeleap.sessions.documents.session_files import LOG_NAME, STATE_NAME
 from timeleap.sessions.logs import common_lines, left_out, line_of_message, pages
 from timeleap.sessions.past import prompt_at, told_checkpoints
@@ -327,7 +326,7 @@ def _look(session: Session) -> Exhibit:
         timelines=tuple(_strand(timeline, reader) for timeline in reversed(session.engine.timelines(live))),
         directory=session.path,
         state={name: value for name, value in state.members.items() if name != "approval"},
-        notes={**carried, past.MEMBER: session.transactions.stacks().members()},
+        notes={**carried, undo_member.MEMBER: session.transactions.stacks().members()},
         lost=(state.problem,) if state.problem is not None else (),
         tree=session.companion.content(),
     )

@@ -11,8 +11,8 @@ from msgspec.structs import asdict, replace
 
 from timeleap import clock
 from timeleap.features.transfer_losses import ExportLoss
-from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import undo_member
 from timeleap.sessions.documents.meta import REASONS, Meta, decode
 from timeleap.sessions.documents.session_files import META_NAME, STATE_NAME
 from timeleap.sessions.documents.statefile import VERSION as STATE_VERSION
@@ -102,7 +102,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
             "pendingDMail": brought.pending_dmail and brought.pending_dmail.wire(),
             "timelines": facts or None,
             "rotation": rotation,
-            past.MEMBER: _stacks(brought, facts),
+            undo_member.MEMBER: _stacks(brought, facts),
             # The records bring the request ids of another session along, which are none of this one's.
             "inheritedLines": arrival.lines or None,
             "importedFrom": origin.members(),
@@ -146,5 +146,5 @@ def _facts(known: TimelineFacts | None) -> dict[str, Any]:
 
 def _stacks(brought: Meta, timeline_ids: Collection[str]) -> dict[str, Any] | None:
     """Its undo and redo stacks; None where an older release stored none: its timelines tell then."""
-    member = brought.get(past.MEMBER)
-    return None if member is None else past.read(member).within(timeline_ids).members()
+    member = brought.get(undo_member.MEMBER)
+    return None if member is None else undo_member.read(member).within(timeline_ids).members()

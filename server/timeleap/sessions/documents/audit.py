@@ -15,7 +15,7 @@ from timeleap import clock
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import session_files
 from timeleap.sessions.documents.json_files import is_date
-from timeleap.sessions.shapes import Cause, set_members
+from timeleap.sessions.shapes import Cause, camel_case, set_members
 from timeleap.storage.durable import OpenFile, atomic_write, status, storage_errors
 
 MAX_BYTES = 16 << 20
@@ -35,7 +35,7 @@ def is_entry(document: Mapping[str, Any]) -> bool:
         is_date(document.get("time"))
         and isinstance(document.get("field"), str)
         and isinstance(document.get("who"), str | None)
-        and isinstance(document.get("requestId"), str | None)
+        and isinstance(document.get(camel_case("request_id")), str | None)
     )
 
 
@@ -43,7 +43,7 @@ def _last_entries(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]
     """The newest entry of each approval that is asked, by approval id; the newest last."""
     found: dict[str, dict[str, Any]] = {}
     for document in entries:
-        approval_id = document.get("approvalId")
+        approval_id = document.get(camel_case("approval_id"))
         if document.get("field") == FIELD and isinstance(approval_id, str) and _APPROVAL_ID.fullmatch(approval_id):
             found.pop(approval_id, None)
             found[approval_id] = document
@@ -107,7 +107,7 @@ def entry(cause: Cause, field: str, before: Any, after: Any, **members: Any) -> 
     return {
         "time": clock.now_iso(),
         "who": cause.client,
-        **set_members(requestId=cause.request_id, **members),
+        **set_members(request_id=cause.request_id, **members),
         "field": field,
         "from": before,
         "to": after,

@@ -445,6 +445,11 @@ def model(members: Mapping[str, Check], *, required: tuple[str, ...] = ()) -> Ch
     return _object(members, json_value, required)
 
 
+def complete(members: Mapping[str, Check]) -> Check:
+    """An object that has all of these members."""
+    return _object(members, json_value, tuple(members))
+
+
 def _object(members: Mapping[str, Check], other: Check, required: tuple[str, ...]) -> Check:
     def check(value: Any, where: str, problems: Problems) -> Any:
         if not isinstance(value, dict):

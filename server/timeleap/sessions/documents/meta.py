@@ -6,7 +6,7 @@ the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.fea
 (see `timeleap.sessions.documents.request_file`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
 fingerprints up to it do not count), `removing` (see
-`timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.past`), and those of companions (see
+`timeleap.sessions.session_state`), `undo` (see `timeleap.sessions.documents.undo_member`), and those of companions (see
 `timeleap.sessions.documents.companion_forms`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
@@ -24,8 +24,10 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from timeleap import clock
+from timeleap.json_value import Json
 from timeleap.sessions import past
 from timeleap.sessions.documents import json_files as files
+from timeleap.sessions.documents import undo_member
 from timeleap.sessions.documents.companion_forms import FORMS, with_checks
 from timeleap.sessions.documents.json_files import (
     MAX_NUMBER,
@@ -33,6 +35,7 @@ from timeleap.sessions.documents.json_files import (
     Document,
     Problems,
     choice,
+    complete,
     date,
     flag,
     items,
@@ -46,7 +49,16 @@ from timeleap.sessions.documents.json_files import (
 from timeleap.sessions.documents.request_file import HIGHEST
 from timeleap.sessions.documents.session_files import AUDIT_NAME, META_NAME, REQUESTS_NAME
 from timeleap.sessions.documents.statefile import parse_subagents
-from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Source, Subagent, set_members
+from timeleap.sessions.shapes import (
+    Access,
+    AutoCheckpoint,
+    Parent,
+    PendingDMail,
+    Source,
+    Subagent,
+    camel_case,
+    json_members,
+)
 from timeleap.storage.durable import is_regular
 from timeleap.storage.log_values import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 from timeleap_protocol.folder_uri import canonical_folder_uri
@@ -56,7 +68,8 @@ VERSION = 1
 OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
 REASONS = frozenset(get_args(TimelineReason))
-REQUESTS_REDACTED: Final = "requestsRedacted"
+REQUESTS_REDACTED: Final = camel_case("requests_redacted")
+META_DAMAGED: Final = "metaDamaged"
 MAX_SOURCE_KIND: Final = 64
 MAX_SOURCE_KEY: Final = 4096
 """Characters."""
@@ -77,65 +90,74 @@ def _date_or_empty(value: Any, where: str, problems: Problems) -> Any:
     return value if value == "" else date(value, where, problems)
 
 
+def complete_but(optional: Collection[str], **members: Check) -> Check:
+    """An object that has these members, but for some; all by our names."""
+    required = tuple(camel_case(name) for name in members if name not in optional)
+    return model(json_members(**members), required=required)
+
+
 MODEL: Final[Mapping[str, Check]] = {
-    "uid": text(r"[A-Za-z0-9._-]{1,64}"),
-    "createdAt": date,
-    "createdBy": model({"r": text(), "h": text(), "m": text()}, required=("r", "h", "m")),
-    "workspace": text(empty=False),
-    "source": model(
-        {"kind": text(most=MAX_SOURCE_KIND), "key": text(most=MAX_SOURCE_KEY), "path": text(empty=False)},
-        required=("kind", "key"),
+    **json_members(
+        uid=text(r"[A-Za-z0-9._-]{1,64}"),
+        created_at=date,
+        created_by=complete({"r": text(), "h": text(), "m": text()}),
+        workspace=text(empty=False),
+        source=model(
+            {"kind": text(most=MAX_SOURCE_KIND), "key": text(most=MAX_SOURCE_KEY), "path": text(empty=False)},
+            required=("kind", "key"),
+        ),
+        mirrored=model(json_members(workspace=text(empty=False), began_in=text(empty=False))),
+        parent=complete_but(("checkpoint_uid",), session_id=text(most=200), checkpoint_uid=text(most=200)),
+        auto_checkpoint=choice(*get_args(AutoCheckpoint)),
+        subagents=items(complete(json_members(name=text(), system_prompt=text()))),
+        pending_dmail=complete_but(
+            ("from_session_id",),
+            checkpoint_id=whole(-MAX_NUMBER),
+            checkpoint_uid=text(most=200),
+            message=text(),
+            from_session_id=text(most=200),
+        ),
+        pins=items(text(empty=False)),
+        seals=items(
+            complete_but(
+                ("changed_at", "changed_by"),
+                revision=whole(),
+                mac=text(most=200),
+                changed_at=date,
+                changed_by=text(),
+            )
+        ),
+        epoch=whole(),
+        rotation=whole(0, MAX_ROTATION),
+        inherited_lines=whole(),
+        timelines=table(
+            model(
+                json_members(
+                    reason=choice(*sorted(REASONS)),
+                    created_at=_date_or_empty,
+                    extra=table(json_value),
+                    counts=items(whole()),
+                )
+            )
+        ),
+        imported_from=model(
+            json_members(
+                format=text(),
+                session_id=text(),
+                uid=text(),
+                losses=items(complete({"kind": text(), "message": text()})),
+            )
+        ),
+        journal=model(
+            json_members(requests=items(REQUEST_LINE), timeline_id=text(), length=whole(), chain=text()),
+            required=("requests",),
+        ),
+        removing=model({"timelines": items(text()), "quarantine": items(text())}),
+        requests_marked=flag,
+        requests_of=text(),
     ),
-    "mirrored": model({"workspace": text(empty=False), "beganIn": text(empty=False)}),
-    "parent": model({"sessionId": text(most=200), "checkpointUid": text(most=200)}, required=("sessionId",)),
-    "autoCheckpoint": choice(*get_args(AutoCheckpoint)),
-    "subagents": items(model({"name": text(), "systemPrompt": text()}, required=("name", "systemPrompt"))),
-    "pendingDMail": model(
-        {
-            "checkpointId": whole(-MAX_NUMBER),
-            "checkpointUid": text(most=200),
-            "message": text(),
-            "fromSessionId": text(most=200),
-        },
-        required=("checkpointId", "checkpointUid", "message"),
-    ),
-    "pins": items(text(empty=False)),
-    "seals": items(
-        model(
-            {"revision": whole(), "mac": text(most=200), "changedAt": date, "changedBy": text()},
-            required=("revision", "mac"),
-        )
-    ),
-    "epoch": whole(),
-    "rotation": whole(0, MAX_ROTATION),
-    "inheritedLines": whole(),
-    "timelines": table(
-        model(
-            {
-                "reason": choice(*sorted(REASONS)),
-                "createdAt": _date_or_empty,
-                "extra": table(json_value),
-                "counts": items(whole()),
-            }
-        )
-    ),
-    "importedFrom": model(
-        {
-            "format": text(),
-            "sessionId": text(),
-            "uid": text(),
-            "losses": items(model({"kind": text(), "message": text()}, required=("kind", "message"))),
-        }
-    ),
-    "journal": model(
-        {"requests": items(REQUEST_LINE), "timelineId": text(), "length": whole(), "chain": text()},
-        required=("requests",),
-    ),
-    "removing": model({"timelines": items(text()), "quarantine": items(text())}),
-    "requestsMarked": flag,
-    "requestsOf": text(),
     REQUESTS_REDACTED: whole(0, HIGHEST),
-    past.MEMBER: past.CHECK,
+    undo_member.MEMBER: undo_member.CHECK,
 }
 """The type of each member. A new member is one more row; one that is not here is kept as it stands."""
 
@@ -149,25 +171,30 @@ def decode(document: Mapping[str, Any]) -> Document:
 
 
 def _parent(member: Mapping[str, str]) -> Parent:
-    return Parent(member["sessionId"], member.get("checkpointUid"))
+    return convert(member, Parent)
 
 
 def _pending_dmail(member: Mapping[str, Any]) -> PendingDMail:
-    sender = member.get("fromSessionId")
-    return PendingDMail(member["checkpointId"], member["checkpointUid"], member["message"], sender)
+    return convert(member, PendingDMail)
 
 
 def _subagents(member: list[Any]) -> tuple[Subagent, ...]:
-    return parse_subagents(member, "systemPrompt")
+    return parse_subagents(member, camel_case("system_prompt"))
 
 
 class _Attribute(Generic[T]):
-    """A member of the file as an attribute: as `convert` makes it, or `default` where there is none."""
+    """A member of the file as an attribute: as `convert` makes it, or `default` where there is none.
 
-    def __init__(self, name: str, default: T, convert: Callable[[Any], T] = lambda value: value) -> None:
-        self._name = name
+    `name` is that of the member, by our name for it; None: that of the attribute.
+    """
+
+    def __init__(self, default: T, convert: Callable[[Any], T] = lambda value: value, *, name: str = "") -> None:
+        self._name = camel_case(name)
         self._default = default
         self._convert = convert
+
+    def __set_name__(self, _: type[Meta], attribute: str) -> None:
+        self._name = self._name or camel_case(attribute)
 
     def __get__(self, meta: Meta, _: type[Meta]) -> T:
         value = meta.get(self._name)
@@ -181,24 +208,28 @@ class Meta:
     owner completes a file that lacks uid or epoch (then `uid_is_new`), a reader writes nothing.
     """
 
-    uid = _Attribute("uid", "")
-    created_at = _Attribute[str | None]("createdAt", None)
-    workspace = _Attribute[str | None]("workspace", None, canonical_folder_uri)
-    source = _Attribute[Source | None]("source", None, lambda member: convert(member, Source))
-    mirrored = _Attribute("source", False, lambda member: "path" in member)  # another program writes it, by its file
-    imported = _Attribute("importedFrom", False, lambda member: "format" in member)
-    compacted_by_agent = _Attribute("source", False, lambda member: member.get("kind") == "claude-code")
-    parent = _Attribute[Parent | None]("parent", None, _parent)
-    auto_checkpoint = _Attribute[AutoCheckpoint]("autoCheckpoint", "off")
+    uid = _Attribute("")
+    created_at = _Attribute[str | None](None)
+    created_by = _Attribute[Json | None](None)
+    workspace = _Attribute[str | None](None, canonical_folder_uri)
+    source = _Attribute[Source | None](None, lambda member: convert(member, Source))
+    mirrored = _Attribute(
+        False, lambda member: "path" in member, name="source"
+    )  # another program writes it, by its file
+    imported = _Attribute(False, lambda member: "format" in member, name="imported_from")
+    compacted_by_agent = _Attribute(False, lambda member: member.get("kind") == "claude-code", name="source")
+    parent = _Attribute[Parent | None](None, _parent)
+    auto_checkpoint = _Attribute[AutoCheckpoint]("off")
     # None: never put or removed here.
-    subagents = _Attribute[tuple[Subagent, ...] | None]("subagents", None, _subagents)
-    pending_dmail = _Attribute[PendingDMail | None]("pendingDMail", None, _pending_dmail)  # its checkpoint may be gone
-    pins = _Attribute[tuple[str, ...]]("pins", (), tuple)
-    inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
+    subagents = _Attribute[tuple[Subagent, ...] | None](None, _subagents)
+    pending_dmail = _Attribute[PendingDMail | None](None, _pending_dmail)  # its checkpoint may be gone
+    pins = _Attribute[tuple[str, ...]]((), tuple)
+    inherited_lines = _Attribute(0)  # how many of the log's first lines a fork brought along
     # The number of the newest request that has lost its fingerprint to a redaction.
-    requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
-    _requests_of = _Attribute("requestsOf", "")
-    _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})
+    requests_redacted = _Attribute(-1)
+    requests_marked = _Attribute(False)
+    _requests_of = _Attribute("", name="requests_of")
+    _timelines = _Attribute[dict[str, dict[str, Any]]]({}, name="timelines")
 
     @property
     def accompanied(self) -> bool:
@@ -256,7 +287,7 @@ class Meta:
     def note_missing(self) -> None:
         """Tell that the file was gone: other files say that there was one."""
         if not self._warnings:
-            self._warnings = Document({}, MISSING, file=META_NAME).warnings("metaDamaged", LOST)
+            self._warnings = Document({}, MISSING, file=META_NAME).warnings(META_DAMAGED, LOST)
 
     def get(self, name: str) -> Any:
         """A member as it stands in the file, or None."""
@@ -275,7 +306,8 @@ class Meta:
         files.check_size({name: value for name, value in changes.items() if name not in OURS})
         with self._lock:
             found = self._read()
-            members = set_members(**{"version": VERSION, **found.members, **changes})
+            after = {"version": VERSION, **found.members, **changes}
+            members = {name: value for name, value in after.items() if value is not None}
             not_known = {name: value for name, value in found.not_known.items() if name not in changes}
             aside = None
             if found.problem is not None and found.present:
@@ -284,7 +316,7 @@ class Meta:
             self._document = replace(found, members=members, not_known=not_known, problem=None)
             if aside is not None:
                 kept = Document({}, found.problem, file=aside.name)
-                self._warnings = kept.warnings("metaDamaged", f"the damaged file is kept as {aside.name}")
+                self._warnings = kept.warnings(META_DAMAGED, f"the damaged file is kept as {aside.name}")
 
     def _read(self) -> Document:
         # One look without the lock: another thread may have the file read again at any moment.
@@ -303,17 +335,17 @@ class Meta:
             found = replace(found, problem=MISSING)
         self._document = found
         lost = LOST if not found.present else f"{LOST}, the damaged file is kept"
-        self._warnings = found.warnings("metaDamaged", *([] if found.members else [lost]))
+        self._warnings = found.warnings(META_DAMAGED, *([] if found.members else [lost]))
         if self._access == "owner" and not (self.uid and self.epoch):
             self.uid_is_new = not self.uid
             # What heads the session had before is not known. Milliseconds are more than any epoch counted up from the
             # seconds of a birth, so the new one is one that nobody has seen.
             self.write(
-                {
-                    "uid": self.uid or clock.new_uid(32),
-                    "createdAt": self.created_at or clock.now_iso(),
-                    "epoch": self.epoch or int(clock.now() * 1000),
-                }
+                json_members(
+                    uid=self.uid or clock.new_uid(32),
+                    created_at=self.created_at or clock.now_iso(),
+                    epoch=self.epoch or int(clock.now() * 1000),
+                )
             )
 
     # As the engine's notes
@@ -342,11 +374,11 @@ class Meta:
         known = self._timelines.get(timeline_id)
         if known is None:
             return None
-        return TimelineFacts(known.get("reason", "unknown"), known.get("createdAt", ""), known.get("extra", {}))
+        return convert(known, TimelineFacts)
 
     def with_facts(self, timeline_id: str, facts: TimelineFacts) -> dict[str, Any]:
         """The member `timelines` with the facts of one more."""
-        members = {"reason": facts.reason, "createdAt": facts.created_at, "extra": facts.extra}
+        members = json_members(reason=facts.reason, created_at=facts.created_at, extra=facts.extra)
         return {**self._timelines, timeline_id: {name: value for name, value in members.items() if value}}
 
     def with_kept(self, timeline_id: str, other: str) -> dict[str, Any]:
@@ -383,4 +415,4 @@ class Meta:
     def unmarked_lines(self) -> int:
         """How many of the log's first lines have nothing that counts if they do not say whose they are: all of them,
         but for a session of an earlier release."""
-        return sys.maxsize if self.get("requestsMarked") is True else self.inherited_lines
+        return sys.maxsize if self.requests_marked else self.inherited_lines

@@ -32,11 +32,12 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from timeleap.errors import InvalidInputError
+from timeleap.errors import CorruptedError, InvalidInputError, StorageFailureError, TimelineNotFoundError
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents.session_files import REQUESTS_NAME
-from timeleap.sessions.shapes import Event, Mutation
+from timeleap.sessions.shapes import Event, Mutation, camel_case
 from timeleap.storage.durable import atomic_write, is_regular, status, storage_errors
+from timeleap.storage.engine import LogEngine
 from timeleap.storage.record import MADE_HERE
 from timeleap.summaries.log_spans import without_spans
 
@@ -61,7 +62,8 @@ FILE_LINES_MADE = 2 * MADE_REMEMBERED
 FILE_BYTES = 2 * MAX_CHARACTERS
 _BY_NUMBER = attrgetter("number")
 _PLAIN = frozenset((int, bool, type(None)))  # Python writes them with as many characters as JSON
-_STATE = frozenset(("context", "dynamicSubagents", "approval", "pins"))
+_PENDING_DMAIL = camel_case("pending_dmail")
+_STATE = frozenset(("context", camel_case("dynamic_subagents"), "approval", "pins"))
 
 Told = tuple[str, str, dict[str, Any], list[str]]
 """A notification of a change: method, kind, members, and the names of further members, which are the result's."""
@@ -92,7 +94,7 @@ def fitted(known: StoredResponse, large: int = LARGE) -> StoredResponse:
     """Drop the members of a result that have more than `large` characters and can be told from the
     session."""
     result, gone = dict(known.result or {}), list(known.left_out)
-    if "pendingDMail" in known.members:
+    if _PENDING_DMAIL in known.members:
         result = {name: _cut(value, large) for name, value in result.items()}
     sizes = {name: len(repr(value) if type(value) in _PLAIN else json.dumps(value)) for name, value in result.items()}
     # What a redaction took out is not to be told from what the session is like now.
@@ -335,7 +337,8 @@ def check_same(guard: Mutation, fingerprint: str) -> None:
     if not fits(guard, fingerprint):
         message = f"requestId {guard.request_id!r} was used for another request; choose a new one for each"
         raise InvalidInputError(
-            message, errors=[{"loc": ["requestId"], "msg": "used for another request", "type": "request_id"}]
+            message,
+            errors=[{"loc": [camel_case("request_id")], "msg": "used for another request", "type": "request_id"}],
         )
 
 
@@ -350,3 +353,42 @@ def stored_events(events: Sequence[Event], result: Mapping[str, Any]) -> list[To
             return None
         found.append((event.method, event.kind, rest, same))
     return found
+
+
+class RewriteProof(Struct, frozen=True, rename="camel"):
+    """The log that a rewrite is to set aside, as it is noted with all that becomes true by the rewrite.
+
+    Attributes:
+        timeline_id: The timeline that it will be; None where what is noted needs no proof.
+        length: Its bytes.
+        chain: Their fingerprint, in hexadecimal digits.
+        equals: A timeline that has its bytes already; empty where it has none.
+    """
+
+    timeline_id: str | None = None
+    length: int | None = None
+    chain: str | None = None
+    equals: str | None = None
+
+    def holds(self, log: LogEngine) -> bool:
+        """True if the rewrite was done: that log is the timeline of that name now."""
+        try:
+            state = log.timeline(str(self.timeline_id)).state
+        except TimelineNotFoundError:
+            return False
+        except (CorruptedError, StorageFailureError):
+            return True  # it is there, whatever is wrong with it
+        return (state.length, f"{state.chain:016x}") == (self.length, self.chain)
+
+
+def proof_of(noted: Mapping[str, Any]) -> RewriteProof:
+    """The proof of a member of `timeleap.json`."""
+    return convert(noted, RewriteProof)
+
+
+def counts(noted: Mapping[str, Any] | None, log: LogEngine) -> bool:
+    """True if what is noted is so, since its rewrite was done, or it needs none."""
+    if noted is None:
+        return False
+    proof = proof_of(noted)
+    return proof.timeline_id is None or proof.holds(log)

@@ -21,6 +21,7 @@ from timeleap.sessions.documents.session_files import LEGACY_STATE_NAME, STATE_N
 from timeleap.sessions.shapes import Approval, Subagent
 
 VERSION = 1
+STATE_DAMAGED: Final = "stateDamaged"
 
 
 class StateValues(Struct, frozen=True):
@@ -41,7 +42,7 @@ class StateValues(Struct, frozen=True):
     @property
     def warnings(self) -> list[dict[str, Any]]:
         """Warnings about the file, for the user."""
-        return self.document.warnings("stateDamaged")
+        return self.document.warnings(STATE_DAMAGED)
 
 
 def _approval(value: Any, where: str, problems: Problems) -> Any:

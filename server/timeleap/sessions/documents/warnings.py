@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -11,16 +10,13 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from timeleap.call import Client
 from timeleap.errors import ExternallyModifiedError
 from timeleap.placeholders import placeholders
 from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents import session_files
 from timeleap.sessions.documents.audit import Audit
-from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.request_file import is_request_line
-from timeleap.sessions.documents.statefile import StateFile
-from timeleap.sessions.shapes import RECOVERED, Event
+from timeleap.sessions.shapes import RECOVERED, Event, json_members
 from timeleap.storage.damage import Damage
 from timeleap.storage.durable import is_regular, list_directory, modes_refused, status
 from timeleap.storage.engine import LogEngine
@@ -45,21 +41,6 @@ class FileProblem(Struct, frozen=True):
         return {"kind": self.kind, "message": self.message, "file": self.file}
 
 
-def file_problems(directory: Path, cut_timelines: Iterable[tuple[str, Damage]] = ()) -> list[FileProblem]:
-    """The files of a session that are damaged as they stand on disk; `cut_timelines` are those of timelines that are
-    shorter than they were, and what they lack."""
-    state = StateFile(directory).read()
-    found = [
-        (session_files.META_NAME, "metaDamaged", Meta(directory, "readOnly").problem),
-        (state.document.file, "stateDamaged", state.document.problem),
-    ]
-    problems = [FileProblem(file, kind, text, _size(directory / file)) for file, kind, text in found if text]
-    problems += [FileProblem(file, lost.kind, lost.message, lost.bytes) for file, lost in cut_timelines]
-    away = placeholder_warnings(directory)
-    problems += [FileProblem(file["file"], file["kind"], file["message"], 0) for file in away]
-    return [*problems, *line_problems(directory)]
-
-
 def line_problems(directory: Path, most: int = files.MAX_LINES_BYTES, *, least: int = 0) -> Iterator[FileProblem]:
     """Damaged files of JSON lines, of more than `least` and up to `most` bytes."""
     requests, audit = directory / session_files.REQUESTS_NAME, directory / session_files.AUDIT_NAME
@@ -68,7 +49,7 @@ def line_problems(directory: Path, most: int = files.MAX_LINES_BYTES, *, least: 
         (audit, AUDIT_DAMAGED, Audit(directory).read),
     )
     for path, kind, read in checked:
-        size = _size(path)
+        size = file_size(path)
         # What is no file, or too large for one of ours, costs nothing to look at.
         unusable = not is_regular(path) or size > files.MAX_LINES_BYTES
         if (least == 0 if unusable else least < size <= most) and (problem := read().problem) is not None:
@@ -86,15 +67,6 @@ def placeholder_warnings(directory: Path) -> list[dict[str, Any]]:
     return found
 
 
-def leftover_warnings(directory: Path) -> list[dict[str, Any]]:
-    """Files that nothing reads any more."""
-    left = session_files.leftovers(directory, older_than=session_files.IN_FLIGHT_SECONDS)
-    found = [{"kind": "leftover", "message": f"{file.name} is {file.why}", "file": file.name} for file in left]
-    kept = (file for file in session_files.list_files(directory) if file.kind == "damaged")
-    text = "is a damaged file that a save has kept; remove it when you need nothing of it"
-    return [*found, *({"kind": "damagedKept", "message": f"{file.name} {text}", "file": file.name} for file in kept)]
-
-
 def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
     """Lost lines, damaged records, a missing log, a tail that was cut; each has `kind` and `message`."""
     recovery = engine.recovery
@@ -105,7 +77,7 @@ def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
     found += [asdict(warning) for warning in engine.damage()]
     if recovery.cut_bytes:
         text = f"{recovery.cut_bytes} bytes at the end of the log were no whole record or batch; they are quarantined"
-        found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
+        found.append(json_members(kind="recovered", message=text, cut_bytes=recovery.cut_bytes))
     return found
 
 
@@ -145,16 +117,6 @@ def loss_in_words(engine: LogEngine, log: Path, lost: Damage) -> str:
     return f"{text}; put it back, then reload the session (session/reload). Until then nothing is written to the log"
 
 
-def conflict_warnings(directory: Path) -> list[dict[str, Any]]:
-    """Other versions of the log that a sync program left beside it, and how to look at one."""
-    found = []
-    for name in session_files.conflict_copies(directory / session_files.LOG_NAME):
-        command = f"timeleap import {shlex.quote(str(directory / name))}"
-        text = f"{name} may be another version of the log, left by a sync program; as a session of its own: {command}"
-        found.append({"kind": "conflictCopy", "message": text, "file": name})
-    return found
-
-
 def recovered(engine: LogEngine) -> Event | None:
     """The incomplete tail that opening or reloading the log cut, if any."""
     found = engine.recovery
@@ -163,16 +125,10 @@ def recovered(engine: LogEngine) -> Event | None:
     many = [
         {"file": cut.file, "offset": cut.offset, "bytes": cut.bytes, "reason": cut.reason} for cut in found.quarantined
     ]
-    return Event("recovered", engine.head, {"quarantined": many, "cutBytes": found.cut_bytes}, RECOVERED)
+    return Event("recovered", engine.head, json_members(quarantined=many, cut_bytes=found.cut_bytes), RECOVERED)
 
 
-def tell_recovery(client: Client, engine: LogEngine, session_id: str) -> None:
-    """Report what opening repaired, to the client for whom the session was opened."""
-    event = recovered(engine)
-    if event is not None:
-        client.notify(event.method, event.params(session_id))
-
-
-def _size(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """Bytes of a file; 0 where there is none."""
     there = status(path)
     return there.size if there is not None else 0

@@ -12,7 +12,14 @@ from timeleap.json_value import Json
 from timeleap.message_text import DMAIL, NOTE, NOTE_FOLLOWS, harmless
 from timeleap.sessions.kernel.change import Change, Marks
 from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
-from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
+from timeleap.sessions.shapes import (
+    COUNT_UPDATED,
+    SYSTEM_PROMPT_SET,
+    AutoCheckpoint,
+    Checkpoint,
+    camel_case,
+    json_members,
+)
 from timeleap.storage.log_values import LogState, NewRecord, RecordKind, Role
 from timeleap.storage.record import (
     SENDER,
@@ -44,6 +51,8 @@ _NOTE_FROM = (
     f"It does not come from the user. Read it, check what it says where that matters, and go on.\n\n{NOTE_FOLLOWS}"
 )
 
+COUNT: Final = camel_case("token_count")
+"""Member of what is appended that is no message, but the model's count of tokens."""
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Limit on a message as compact JSON, without the members that we add."""
 
@@ -81,9 +90,8 @@ def decide_messages(
             previewed = len(made)
         state = state_after(state, records[before:])
     counts = [record.value for record in records if record.kind is RecordKind.USAGE]
-    return Change(
-        records=records, made=made, told=("tokenCountUpdated", {"tokenCount": counts[-1]}) if counts else None
-    )
+    told = (COUNT_UPDATED, json_members(token_count=counts[-1])) if counts else None
+    return Change(records=records, made=made, told=told)
 
 
 def _checkpoint_of(item: Mapping[str, Any], state: LogState, auto_checkpoint: AutoCheckpoint) -> Json | None:
@@ -103,13 +111,13 @@ def decide_usage(token_count: int, _: LogState, marks: Marks) -> Change:
     """
     if token_count < 0:
         raise InvalidInputError(f"a token count is a whole number from 0, not {token_count}")
-    said = {"tokenCount": token_count}
-    return Change(records=[usage_record(token_count, marks)], result=said, told=("tokenCountUpdated", said))
+    said = json_members(token_count=token_count)
+    return Change(records=[usage_record(token_count, marks)], result=said, told=(COUNT_UPDATED, said))
 
 
 def decide_system_prompt(text: str, _: LogState, marks: Marks) -> Change:
     """A system prompt: the first record of an empty log, else one more; the last one of a log is in force."""
-    return Change(records=[system_prompt_record(text, marks)], result={}, told=("systemPromptSet", {}))
+    return Change(records=[system_prompt_record(text, marks)], result={}, told=(SYSTEM_PROMPT_SET, {}))
 
 
 def decide_checkpoint(label: str | None, add_user_message: bool, state: LogState, marks: Marks) -> Change:
@@ -131,7 +139,7 @@ def decide_note(text: str, sender: str, state: LogState, marks: Marks) -> Change
     label = f"{DMAIL_LABEL} from {sender}"
     record, made = new_checkpoint(state, state.next_checkpoint_id, label, preview_of(message), marks)
     records = [record, _record(message, {SENDER: sender})]
-    return Change(records=records, result={"pendingDMail": None, "index": state.messages}, made=[made])
+    return Change(records=records, result=json_members(pending_dmail=None, index=state.messages), made=[made])
 
 
 def dmail_text(note: str, sender: str | None = None) -> str:
@@ -149,8 +157,8 @@ def note_text(note: str, sender: str) -> str:
 
 def _record(item: Mapping[str, Any], marks: Marks | None) -> NewRecord:
     """Make the record of an item: a message, an opaque record or a token count."""
-    if "role" not in item and "tokenCount" in item:
-        return usage_record(item["tokenCount"], marks)
+    if "role" not in item and COUNT in item:
+        return usage_record(item[COUNT], marks)
     is_opaque = "role" not in item and "record" in item
     record = opaque_record(item["record"], marks) if is_opaque else message_record(item, marks)
     if len(record.body) > MAX_MESSAGE_BYTES and len(as_sent(record.body)) > MAX_MESSAGE_BYTES:

@@ -12,7 +12,7 @@ from timeleap.sessions.documents.statefile import subagent_members
 from timeleap.sessions.kernel.change import Change
 from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.past import find_line, read_checkpoint
-from timeleap.sessions.shapes import AutoCheckpoint, PendingDMail, Subagent
+from timeleap.sessions.shapes import AutoCheckpoint, PendingDMail, Subagent, json_members
 
 
 def decide_subagent(state: SessionView, name: str, system_prompt: str) -> Change:
@@ -33,7 +33,7 @@ def _with_subagents(state: SessionView, subagents: Iterable[Subagent]) -> Change
         state={"dynamic_subagents": subagent_members(after.subagents)},
         meta={"subagents": shown},
         facts=after,
-        result={"dynamicSubagents": shown},
+        result=json_members(dynamic_subagents=shown),
     )
 
 
@@ -63,7 +63,7 @@ def decide_archived(state: SessionView, archived: bool, time: float | None) -> C
 
 def decide_auto_checkpoint(state: SessionView, setting: AutoCheckpoint) -> Change:
     """Write checkpoints before turns, before steps, or not."""
-    return Change(meta={"autoCheckpoint": setting}, facts=replace(state.facts, auto_checkpoint=setting))
+    return Change(meta=json_members(auto_checkpoint=setting), facts=replace(state.facts, auto_checkpoint=setting))
 
 
 def decide_dmail(state: SessionView, at: tuple[int | None, str | None], message: str, sender: str | None) -> Change:
@@ -77,7 +77,7 @@ def decide_dmail(state: SessionView, at: tuple[int | None, str | None], message:
     if state.facts.pending_dmail is not None:
         raise DMailPendingError("a D-Mail is pending already; deliver or cancel it first")
     dmail = PendingDMail(target.id, target.uid, message, sender)
-    members = {"pendingDMail": dmail.wire()}
+    members = json_members(pending_dmail=dmail.wire())
     return Change(meta=members, facts=replace(state.facts, pending_dmail=dmail), result=members)
 
 
@@ -89,7 +89,7 @@ def decide_no_dmail(state: SessionView) -> Change:
     """
     if state.facts.pending_dmail is None:
         raise NoPendingDMailError("there is no D-Mail to cancel")
-    return Change(meta={"pendingDMail": None}, facts=replace(state.facts, pending_dmail=None))
+    return Change(meta=json_members(pending_dmail=None), facts=replace(state.facts, pending_dmail=None))
 
 
 def decide_members(state: SessionView, meta: Mapping[str, Any], result: Mapping[str, Any]) -> Change:

@@ -13,7 +13,7 @@ from timeleap.sessions.kernel.change import Change, Removal
 from timeleap.sessions.kernel.session_view import SessionView
 from timeleap.sessions.logs import noted_time
 from timeleap.sessions.past import excess, referred_to
-from timeleap.sessions.shapes import Retention
+from timeleap.sessions.shapes import Retention, json_members
 from timeleap.storage.log_values import Timeline
 
 
@@ -43,12 +43,12 @@ class PrunePlan(Struct, frozen=True):
     def result(self) -> Json:
         """Members of the result of the request."""
         sizes = [*(timeline.bytes for timeline in self.going), *(size for _, size in self.quarantine)]
-        return {
-            "removed": [{"timelineId": timeline.timeline_id, "bytes": timeline.bytes} for timeline in self.going],
-            "kept": [{"timelineId": name, "reason": reason} for name, reason in self.kept],
-            "quarantine": [{"file": name, "bytes": size} for name, size in self.quarantine],
-            "freedBytes": sum(sizes),
-        }
+        return json_members(
+            removed=[json_members(timeline_id=timeline.timeline_id, bytes=timeline.bytes) for timeline in self.going],
+            kept=[json_members(timeline_id=name, reason=reason) for name, reason in self.kept],
+            quarantine=[json_members(file=name, bytes=size) for name, size in self.quarantine],
+            freed_bytes=sum(sizes),
+        )
 
 
 def plan_prune(

@@ -39,6 +39,8 @@ from timeleap.sessions.shapes import (
     Exchange,
     Past,
     Summary,
+    camel_case,
+    json_members,
     set_members,
 )
 from timeleap.storage.damage import DAMAGE_LIMIT, DAMAGED_LINES
@@ -66,22 +68,22 @@ def result(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Jso
         return {
             "head": head,
             "compacted": rewrite.refused is None,
-            **set_members(reason=rewrite.refused, timelineId=timeline_id),
+            **set_members(reason=rewrite.refused, timeline_id=timeline_id),
             **rewrite.compacted,
             "context": context,
             **rewrite.reviewed,
         }
     made, exchange = rewrite.made if rewrite.kind == "dmailDelivered" else None, rewrite.exchange
-    found: Json = {
-        "head": head,
-        **set_members(timelineId=timeline_id),
-        "removed": rewrite.removed,
-        "context": context,
-        **set_members(checkpoint=made and made.wire(), toolExchange=exchange and exchange.wire()),
-    }
+    found = set_members(
+        head=head,
+        timeline_id=timeline_id,
+        removed=rewrite.removed,
+        context=context,
+        checkpoint=made and made.wire(),
+        tool_exchange=exchange and exchange.wire(),
+    )
     if rewrite.steps is not None:
-        steps = [step.wire() for step in rewrite.steps]
-        found |= {"steps": steps, "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
+        found |= {"steps": [step.wire() for step in rewrite.steps], **_steps_left(context)}
     return found
 
 
@@ -89,8 +91,13 @@ def result_of_companion(rewrite: LogRewrite, head: str, context: Json) -> Json:
     """Result of a request where only a companion goes back and the log stays as it is."""
     found: Json = {"head": head, "removed": dict.fromkeys(rewrite.removed, 0), "context": context}
     if rewrite.steps is not None:
-        found |= {"steps": [], "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
+        found |= {"steps": [], **_steps_left(context)}
     return found
+
+
+def _steps_left(context: Json) -> Json:
+    """Members of a context that say how far one can go back and forth."""
+    return {name: context[name] for name in (camel_case("can_undo"), camel_case("can_redo"))}
 
 
 def event(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json) -> Event:
@@ -98,10 +105,10 @@ def event(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json
     target = rewrite.target
     members = {
         **set_members(
-            checkpointId=target and target.id,
-            checkpointUid=target and target.uid,
-            messageIndex=rewrite.message_index,
-            timelineId=timeline_id,
+            checkpoint_id=target and target.id,
+            checkpoint_uid=target and target.uid,
+            message_index=rewrite.message_index,
+            timeline_id=timeline_id,
         ),
         "removed": rewrite.removed,
         "context": context,
@@ -167,7 +174,9 @@ def decide_revert(
         line = engine.line_of_message(message_index)
     else:
         text = f"there is no message {message_index}: the history has {count}"
-        raise InvalidInputError(text, errors=[{"loc": ["messageIndex"], "msg": text, "type": "out_of_range"}])
+        raise InvalidInputError(
+            text, errors=[{"loc": [camel_case("message_index")], "msg": text, "type": "out_of_range"}]
+        )
     line, exchange = _sound(engine, line, heal)
     rewrite = _rewrite(state, "reverted", "revert", engine.state_before(line), keep_lines=line, target=target)
     kept = NOTHING_KEPT if target is None else target.kept
@@ -287,13 +296,13 @@ def decide_compaction(state: SessionView, plan: CompactionPlan) -> Change:
     rewrite = replace(
         _rewrite(state, "compacted", "compact", LogState(), records=records, made=made),
         refused=refused,
-        compacted={
-            "summary": plan.summary,
-            "removedMessages": plan.preserved_from,
-            "preservedMessages": len(preserved),
-            "tokenCountBefore": before,
-            "tokenCountAfter": after,
-        },
+        compacted=json_members(
+            summary=plan.summary,
+            removed_messages=plan.preserved_from,
+            preserved_messages=len(preserved),
+            token_count_before=before,
+            token_count_after=after,
+        ),
         reviewed=plan.review,
     )
     return Change(rewrite=rewrite)
@@ -313,7 +322,7 @@ def external(state: SessionView, replacement: Replacement) -> Change:
 def repaired(draft: Prepared, head: str, before: LogState) -> Json:
     """Result of a rewrite that is no step of the session."""
     removed = before.lines - draft.after.lines
-    return {"head": head, **set_members(timelineId=draft.kept_as), "removedLines": removed}
+    return set_members(head=head, timeline_id=draft.kept_as, removed_lines=removed)
 
 
 def timeline_facts(log: LogReader, reason: TimelineReason, time: str, extra: Mapping[str, Any]) -> TimelineFacts:
@@ -339,7 +348,7 @@ def _rewrite(
     """A rewrite to the first lines of `reader` (of the present log where None), up to `kept`, and then `records`."""
     now = state.log.state
     end = state_after(kept, records)
-    extra = set_members(checkpointUid=target and target.uid, restored=from_timeline)
+    extra = set_members(checkpoint_uid=target and target.uid, restored=from_timeline)
     return LogRewrite(
         kind=kind,
         replacement=Replacement(

@@ -8,18 +8,18 @@ from msgspec import Struct, field
 
 from timeleap.json_value import Json
 from timeleap.sessions.past import Stacks
-from timeleap.sessions.shapes import Approval, AutoCheckpoint, Event, PendingDMail, Subagent
+from timeleap.sessions.shapes import Approval, AutoCheckpoint, Event, PendingDMail, Subagent, json_members
 from timeleap.storage.engine import LogEngine
 
-CHANGES: Final = {
-    "approval": "approvalChanged",
-    "dynamicSubagents": "subagentsChanged",
-    "title": "titleChanged",
-    "workspace": "workspaceChanged",
-    "archived": "archived",
-    "pendingDMail": "dmailChanged",
-    "pins": "pinsChanged",
-}
+CHANGES: Final[dict[str, str]] = json_members(
+    approval="approvalChanged",
+    dynamic_subagents="subagentsChanged",
+    title="titleChanged",
+    workspace="workspaceChanged",
+    archived="archived",
+    pending_dmail="dmailChanged",
+    pins="pinsChanged",
+)
 """By member of the state: the kind of notification that it has changed."""
 LEFT_OUT: Final = frozenset({"workspace", "pins"})
 """Members that are absent from the state while they have no value."""
@@ -40,15 +40,15 @@ class StateSnapshot(Struct, frozen=True):
 
     def wire(self) -> Json:
         """The members of `SessionState` of the contract that clients are notified of (see `CHANGES`)."""
-        return {
-            "approval": self.approval.wire(),
-            "dynamicSubagents": [agent.wire() for agent in self.subagents],
-            "title": self.title,
-            "workspace": self.workspace,
-            "archived": self.archived,
-            "pendingDMail": self.pending_dmail and self.pending_dmail.wire(),
-            "pins": list(self.pins),
-        }
+        return json_members(
+            approval=self.approval.wire(),
+            dynamic_subagents=[agent.wire() for agent in self.subagents],
+            title=self.title,
+            workspace=self.workspace,
+            archived=self.archived,
+            pending_dmail=self.pending_dmail and self.pending_dmail.wire(),
+            pins=list(self.pins),
+        )
 
 
 class SessionView(Struct, frozen=True):

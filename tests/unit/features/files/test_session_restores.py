@@ -23,6 +23,7 @@ from timeleap.errors import (
 )
 from timeleap.features.files.session_snapshots import FileSnapshots
 from timeleap.features.files.tree_port import TreeTarget
+from timeleap.service.service import notification_params
 from timeleap.sessions import transaction
 from timeleap.sessions.companion import RewriteScope
 from timeleap.sessions.past import new_checkpoint
@@ -294,7 +295,7 @@ async def test_listeners_are_told_of_the_files_before_the_log(workspace: Workspa
     await session.revert(checkpoint_id=0, restore="both", guard=guard)
     assert kinds(told) == ["filesRestored", "reverted"]
     cause = Cause("r", "tester").wire()
-    assert told[0].params("s1") == {"sessionId": "s1", "paths": ["a.txt", "b.txt"], "cause": cause}
+    assert notification_params(told[0], "s1") == {"sessionId": "s1", "paths": ["a.txt", "b.txt"], "cause": cause}
 
 
 async def test_a_repeat_gets_the_answer_of_then_and_leaves_the_files(workspace: Workspace) -> None:
