@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -66,14 +67,28 @@ class Bridge:
 
     async def catch_up(self, mirror: Mirror, workspace: str | None = None) -> Growth:
         """Show what the mirror's file says by now; who watches is told. Raises as `Mirror.catch_up`."""
-        await self._taken_over.once()
-        growth = await mirror.catch_up(workspace)
+        with self._using(mirror):
+            await self._taken_over.once()
+            growth = await mirror.catch_up(workspace)
         if self._service.config.kept_bytes is not None and (self._limiting is None or self._limiting.done()):
             self._limiting = asyncio.get_running_loop().create_task(self._limit(self._service.config.kept_bytes))
         if growth.changed:
             self._tell(mirror.session_id, "added" if growth.created else "changed")
         await self._note_use(mirror)
         return growth
+
+    @contextmanager
+    def _using(self, mirror: Mirror) -> Iterator[None]:
+        """Have a mirror at hand; afterwards one that shows nothing is let go of, with what was read: of sub-agents alone
+        there may be a hundred thousand."""
+        self._mirrors.setdefault(mirror.session_id, mirror)
+        mirror.users += 1
+        try:
+            yield
+        finally:
+            mirror.users -= 1
+            if not mirror.users and mirror.session is None and self._mirrors.get(mirror.session_id) is mirror:
+                del self._mirrors[mirror.session_id]
 
     async def _limit(self, max_bytes: int) -> None:
         """Remove what is kept beyond the limit, a while after something was kept."""
@@ -161,10 +176,11 @@ class Bridge:
 
     async def _follow(self, key: tuple[str, Path], path: str) -> bool:
         mirror, workspace = self.mirror(key[0], Path(path)), self._workspaces[key]
-        if workspace is not None and await asyncio.to_thread(mirror.workspace_of_file) != workspace:
-            return False
-        await self.catch_up(mirror)
-        return True
+        with self._using(mirror):
+            if workspace is not None and await asyncio.to_thread(mirror.workspace_of_file) != workspace:
+                return False
+            await self.catch_up(mirror)
+            return True
 
     def _lost(self, key: tuple[str, Path], path: str) -> None:
         kind, name = key[0], unpacked_path(Path(path)).name
@@ -184,9 +200,10 @@ class Bridge:
         try:
             async with self._losing_turn:
                 if not self._ending:
-                    await mirror.lose()
-                    await self._note_use(mirror)
-                    await mirror.keeper.settle()
+                    with self._using(mirror):
+                        await mirror.lose()
+                        await self._note_use(mirror)
+                        await mirror.keeper.settle()
         except (TimeleapError, OSError) as error:  # as another process that follows it does
             _logger.info("what is kept of %s has not ended: %s", mirror.path, error)
 

@@ -113,6 +113,7 @@ class Mirror:
         path: Its file.
         session_id: The session that shows it.
         pending_snapshot: A snapshot that was taken for the next checkpoint.
+        users: How many are at work with it.
     """
 
     def __init__(self, service: Service, kind: str, path: Path, session_id: str | None = None) -> None:
@@ -121,6 +122,7 @@ class Mirror:
         self.session_id = mirror_id(kind, path) if session_id is None else session_id
         self.pending_snapshot: PendingSnapshot | None = None
         self.session: Session | None = None
+        self.users = 0
         self._service = service
         self._cause = Cause(client=kind)
         self._conversation: Conversation | None = None
