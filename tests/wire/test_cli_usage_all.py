@@ -45,10 +45,12 @@ def test_a_call_counts_once_in_mirrors_resumes_and_forks(cli: Cli, tmp_path: Pat
     first.asks("hello")
     answer(first, "msg_1", "two", "blocks")
     first.asks("more")
-    answer(first, "msg_2", "done")
+    answer(first, "msg_2", "done", output_tokens=1)  # as it was told when it had begun
     resumed = ClaudeFile(folder)  # its records are those of the first, with their ids
     for line in first.path.read_text().splitlines():
-        record = json.loads(line) | {"sessionId": resumed.session_id}
+        record = json.loads(line.replace('"output_tokens": 1', '"output_tokens": 5')) | {
+            "sessionId": resumed.session_id
+        }
         resumed.write(record)
         resumed.last = record["uuid"]
     resumed.asks("and on")

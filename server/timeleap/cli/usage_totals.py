@@ -11,7 +11,7 @@ from timeleap.cli.projects import program_of
 from timeleap.cli.terminal import Terminal
 from timeleap.errors import TimeleapError
 from timeleap.json_value import Json
-from timeleap_agents.mirrors.model_calls import ModelCall, calls_in_file
+from timeleap_agents.mirrors.model_calls import ModelCall, calls_in_file, fuller
 from timeleap_agents.mirrors.vault.given_back import readable_copy
 from timeleap_client.errors import TimeleapRpcError
 
@@ -31,20 +31,21 @@ def say_usage_of_all(terminal: Terminal) -> None:
         params = {"includeArchived": True, "includeSubagents": True, "limit": 1000}
         sessions = list(backend.pages("session/list", params, "sessions"))
         programs: dict[str, Json] = {}
-        known: set[tuple[str, ...]] = set()
+        known: dict[tuple[str, ...], tuple[str, ModelCall]] = {}
         repeated = 0
         recorded = _RecordedCounts(backend, sessions)
         for session in sorted(sessions, key=lambda each: (each["createdAt"], each["sessionId"])):
-            tally = programs.setdefault(program_of(session), {"sessions": 0, "calls": 0, **dict.fromkeys(_COUNTS, 0)})
+            program = program_of(session)
+            tally = programs.setdefault(program, {"sessions": 0, "calls": 0, **dict.fromkeys(_COUNTS, 0)})
             tally["sessions"] += 1
             for call in _calls(session, recorded):
-                if call.key in known:
-                    repeated += 1
-                    continue
-                known.add(call.key)
-                tally["calls"] += 1
-                for name in _COUNTS:
-                    tally[name] += getattr(call, name)
+                repeated += call.key in known
+                first, told = known.get(call.key, (program, None))
+                known[call.key] = first, fuller(told, call)
+    for program, call in known.values():
+        programs[program]["calls"] += 1
+        for name in _COUNTS:
+            programs[program][name] += getattr(call, name)
     rows: list[Json] = [{"program": program, **_wire(tally)} for program, tally in sorted(programs.items())]
     whole = {name: sum(row[name] for row in rows) for name in ("sessions", "calls", *_NAMES.values())}
     if terminal.machine:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from timeleap.errors import TimeleapError
 from timeleap.features.transfer_losses import LossTally
 from timeleap.json_value import Json
-from timeleap_agents.mirrors import opencode_database
+from timeleap_agents.mirrors import codex_files, opencode_database
 from timeleap_agents.mirrors.formats.conversion import JsonLines, document, object_in, opened
 
 JOURNAL: Final = "wire.jsonl"
 """Beside a log of kimi-cli: its events, which say what each call took."""
+
+MOST_ABOVE: Final = 64
+"""Threads of Codex that one comes from, one behind the other."""
 
 
 class ModelCall(Struct, frozen=True):
@@ -41,7 +47,7 @@ class ModelCall(Struct, frozen=True):
 
 
 def calls_in_file(kind: str, path: Path) -> list[ModelCall] | None:
-    """Read the calls of a session file, each once, as its last record tells it. Blocking.
+    """Read the calls of a session file, each once, as the record tells it that has most of it. Blocking.
 
     Args:
         kind: Of the program.
@@ -56,17 +62,61 @@ def calls_in_file(kind: str, path: Path) -> list[ModelCall] | None:
     """
     if kind not in _READERS:
         return None
-    found: dict[tuple[str, ...], ModelCall] = {}
     records: Iterable[Json]
     if kind == "opencode":
         records = _messages_of_opencode(path)
+    elif kind == "codex":
+        return _calls_of_thread(path)
     else:
         records = _records(path.with_name(JOURNAL) if kind == "kimi" else path)
+    found: dict[tuple[str, ...], ModelCall] = {}
     for record in records:
         call = _READERS[kind](record)
         if call is not None:
-            found[call.key] = call
+            found[call.key] = fuller(found.get(call.key), call)
     return list(found.values())
+
+
+def fuller(known: ModelCall | None, call: ModelCall) -> ModelCall:
+    """Choose the one of two records of a call that has more of it: a copy may have been made before it was over."""
+    return call if known is None or call.total >= known.total else known
+
+
+def _calls_of_thread(path: Path) -> list[ModelCall]:
+    """The calls in all files of a thread of Codex. Counts alone do not tell a call from one of another thread; threads
+    that one was forked from may have the same calls."""
+    found: dict[tuple[str, ...], ModelCall] = {}
+    threads = [codex_files.thread_key(path) or str(path)]
+    for each in codex_files.segments_of(path):
+        with suppress(*(() if each == path else (TimeleapError, OSError))):
+            for record in _records(each):
+                threads += _thread_named(record)
+                call = _codex(record)
+                if call is not None:
+                    found[call.key] = call
+    # A copy of another thread's records begins with what that one says of itself.
+    first = _first_thread(path, threads[0]) or threads[-1]
+    return [replace(call, key=(*call.key, first)) for call in found.values()]
+
+
+def _thread_named(record: Json) -> list[str]:
+    payload = record.get("payload")
+    named = payload.get("id") if record.get("type") == "session_meta" and isinstance(payload, dict) else None
+    return [named] if isinstance(named, str) else []
+
+
+def _first_thread(path: Path, thread: str) -> str | None:
+    """The thread that one comes from in the end, by forks and sub-agents; None for one that comes from no other."""
+    facts, found = codex_files.first_facts(path), None
+    for _ in range(MOST_ABOVE):
+        forked = facts.get("forked_from_id")
+        above = forked if isinstance(forked, str) and forked else codex_files.parent_in(facts)
+        if above is None or above == thread:
+            break
+        found = thread = above
+        files = codex_files.files_of(path, above)
+        facts = codex_files.first_facts(files[0]) if files else {}
+    return found
 
 
 def _records(path: Path) -> Iterator[Json]:
