@@ -27,7 +27,7 @@ TOLD_SCAN_SECONDS: Final = 10.0
 """Seconds between looks at folders whose changes are told: the system leaves some out when there are too many."""
 SCAN_SHARE: Final = 4
 """A look at the whole folder is followed by so many times the time it took without one."""
-IDLE_SHARE: Final = 1500
+IDLE_SHARE: Final = 4000
 """Times the processor's time of such a look that pass before the next one, where changes are told and there are none."""
 LONGEST_SECONDS: Final = 300.0
 """Between two looks at the whole folder, at most."""
