@@ -128,7 +128,7 @@ histories: agents setup  ## What six released agents send when they resume rando
 	HISTORIES=$(HISTORIES) $(PYTEST) -k what_is_read_is_what_the_program_sends tests/agents tests/interop/test_kimi_mirror.py
 
 .PHONY: agents
-agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(AGENTS)/kimi-code/.installed $(AGENTS)/node_modules/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
+agents: $(AGENTS)/.installed $(AGENTS)/typescript/.installed $(AGENTS)/codex/.installed $(AGENTS)/gemini/.installed $(AGENTS)/kimi-code/.installed $(AGENTS)/pi/.installed $(AGENTS)/node_modules/.installed $(MCP)/node_modules/.installed  ## Install the agents' SDKs and programs, which `make test-agents` runs
 
 .PHONY: test-vscode
 test-vscode: test-vscode-alone  ## The tests of the VS Code extension that need no editor, on the real server too
@@ -377,6 +377,12 @@ $(AGENTS)/kimi-code/.installed: $(NODE24)/.installed
 	@echo "Installing kimi-code, which the tests run ..."
 	@mkdir -p $(AGENTS)/kimi-code && $(WITH_NODE) npm install --prefix $(AGENTS)/kimi-code --no-save --no-audit --no-fund --no-update-notifier \
 	  --omit=optional --ignore-scripts --loglevel=error @moonshot-ai/kimi-code@2.1.0 >/dev/null
+	@touch $@
+
+$(AGENTS)/pi/.installed: $(NODE24)/.installed
+	@echo "Installing pi, which the tests run ..."
+	@mkdir -p $(AGENTS)/pi && $(WITH_NODE) npm install --prefix $(AGENTS)/pi --no-save --no-audit --no-fund --no-update-notifier \
+	  --omit=optional --ignore-scripts --loglevel=error @earendil-works/pi-coding-agent@1.6.0 >/dev/null
 	@touch $@
 
 # opencode, whose sessions the tests read, and whose undo `make torture` tries beside ours and Claude Code's.

@@ -1,4 +1,4 @@
-"""What a shell of kimi-code and opencode, as released, did in a turn is brought back by way of their hooks."""
+"""What a shell of kimi-code, opencode and pi, as released, did in a turn is brought back by way of their hooks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from tests.agents.kimi_code import KimiCode, needs_kimi_code
 from tests.agents.model import Model
 from tests.agents.opencode import Opencode, needs_opencode
+from tests.agents.pi import Pi, needs_pi
 from tests.support.cli import Cli
 from tests.support.holding import wait_until
 
@@ -51,6 +52,7 @@ def bring_back(cli: Cli, folder: Path) -> None:
 def cli(tmp_path: Path) -> Iterator[Cli]:
     folder = tmp_path / "folder"
     own = {"HOME": str(folder), "KIMI_CODE_HOME": str(folder / ".kimi-code"), "XDG_CONFIG_HOME": str(folder / "config")}
+    own["PI_CODING_AGENT_DIR"] = str(folder / "pi")
     cli = Cli(tmp_path / "home", own)
     yield cli
     if (record := cli.home / "hooks" / "host.json").exists():
@@ -92,3 +94,16 @@ async def test_opencodes_turn_is_undone(
         program.close()
     cli.run("agents", "uninstall", "opencode", "--yes")
     assert not (program.settings / "plugin").exists()
+
+
+@needs_pi
+async def test_pis_turn_is_undone(cli: Cli, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Pi(tmp_path / "folder", model, cli.environment())
+    fill(program.project)
+    monkeypatch.chdir(program.project)
+    cli.run("agents", "install", "pi", "--yes")
+    model.calls["one"] = [("bash", {"command": SHELL["command"]})]
+    await program.ask("one")
+    bring_back(cli, program.project)
+    cli.run("agents", "uninstall", "pi", "--yes")
+    assert not (program.home / "extensions").exists()

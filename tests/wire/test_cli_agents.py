@@ -12,6 +12,8 @@ from tests.support.claude_file import ClaudeFile
 from tests.support.cli import Cli, Typed
 from tests.support.fixtures import StartServer
 
+from timeleap_agents.hooks.agents import REFUSED
+
 pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="hooks are refused there")
 SETTINGS = '{\n  "model": "opus",\n  "hooks": {\n    "Stop": []\n  }\n}\n'
 
@@ -166,22 +168,31 @@ def test_kimi_codes_own_changes_stay_when_the_hooks_go(cli: Cli, tmp_path: Path)
         assert config.read_text() == broken
 
 
-def test_opencode_has_a_plugin_of_ours_and_no_file_of_anybody_else_is_touched(cli: Cli, tmp_path: Path) -> None:
-    folders = (tmp_path / ".config" / "opencode" / "plugin", tmp_path / "project" / ".opencode" / "plugin")
+@pytest.mark.parametrize(
+    ("agent", "user", "project"),
+    [
+        ("opencode", ".config/opencode/plugin", ".opencode/plugin"),
+        ("pi", ".pi/agent/extensions", ".pi/extensions"),
+    ],
+)
+def test_a_plugin_of_ours_is_put_in_and_no_file_of_anybody_else_is_touched(
+    cli: Cli, tmp_path: Path, agent: str, user: str, project: str
+) -> None:
+    folders = (tmp_path / user, tmp_path / "project" / project)
     for folder, place in zip(folders, ((), ("--project",)), strict=True):
-        cli.run("agents", "install", "opencode", *place, "--yes")
+        cli.run("agents", "install", agent, *place, "--yes")
         text = (folder / "timeleap.js").read_text()
         (line,) = [line for line in text.splitlines() if line.startswith("const COMMAND = ")]
-        assert json.loads(line.partition(" = ")[2])[-2:] == ["hook", "opencode"]
-        assert "already" in cli.run("agents", "install", "opencode", *place, "--yes").err
-    *_, opencode, _ = cli.run("agents", "list", "--json").lines()
-    assert (opencode["user"]["installed"], opencode["project"]["installed"]) == (True, True)
+        assert json.loads(line.partition(" = ")[2])[-2:] == ["hook", agent]
+        assert "already" in cli.run("agents", "install", agent, *place, "--yes").err
+    (told,) = [each for each in cli.run("agents", "list", "--json").lines() if each["agent"] == agent]
+    assert (told["user"]["installed"], told["project"]["installed"]) == (True, True)
     for folder, place in zip(folders, ((), ("--project",)), strict=True):
-        cli.run("agents", "uninstall", "opencode", *place, "--yes")
+        cli.run("agents", "uninstall", agent, *place, "--yes")
         assert not folder.exists()
     folders[0].mkdir(parents=True)
     (folders[0] / "timeleap.js").write_text("export const Mine = 1\n")
-    assert "is not a file of Timeleap's" in cli.run("agents", "install", "opencode", "--yes", code=1).err
+    assert "is not a file of Timeleap's" in cli.run("agents", "install", agent, "--yes", code=1).err
     assert (folders[0] / "timeleap.js").read_text() == "export const Mine = 1\n"
 
 
@@ -190,12 +201,13 @@ def test_list_says_what_is_installed_where_and_which_version_is_there(cli: Cli, 
     program.write_text("#!/bin/sh\necho '2.1.330 (Claude Code)'\n")
     program.chmod(0o755)
     cli.run("agents", "install", "claude-code", "--yes")
-    claude, codex, gemini, kimi_code, opencode, cursor = cli.run("agents", "list", "--json").lines()
+    claude, codex, gemini, kimi_code, opencode, pi, *others = cli.run("agents", "list", "--json").lines()
     assert claude["version"] == "2.1.330"
     assert claude["user"] == {"path": str(config / "settings.json"), "installed": True}
     assert claude["project"]["installed"] is False
     assert (codex["supported"], codex["user"]["installed"]) == (True, False)
-    assert (gemini["supported"], opencode["supported"], cursor["supported"]) == (True, True, False)
+    assert all(agent["supported"] for agent in (gemini, opencode, pi))
+    assert {agent["agent"]: agent["supported"] for agent in others} == dict.fromkeys(REFUSED, False)
     assert kimi_code["project"]["problem"] == "kimi-code has no settings for one folder"
     program.unlink()
     assert next(iter(cli.run("agents", "list", "--json").lines()))["version"] is None
@@ -203,8 +215,11 @@ def test_list_says_what_is_installed_where_and_which_version_is_there(cli: Cli, 
     assert "no plain JSON" in cli.run("agents", "list").out
 
 
-def test_an_agent_whose_sessions_are_not_read_is_refused_by_name(cli: Cli) -> None:
-    assert "cursor is not supported: " in cli.run("agents", "install", "cursor", "--yes", code=2).err
+def test_an_agent_that_has_no_hooks_here_is_refused_by_name(cli: Cli) -> None:
+    for name, why in REFUSED.items():
+        for way in ("install", "uninstall"):
+            assert f"{name} is not supported: {why}" in cli.run("agents", way, name, "--yes", code=2).err
+    assert "none-of-them is not one of claude-code, " in cli.run("agents", "install", "none-of-them", code=2).err
 
 
 def test_settings_with_comments_are_left_alone_and_the_text_to_paste_is_shown(cli: Cli, config: Path) -> None:

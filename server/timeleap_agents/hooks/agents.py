@@ -218,10 +218,26 @@ AGENTS: Final = {
             chosen_folder="opencode",
             project_folder=".opencode",
         ),
+        Agent(
+            name="pi",
+            title="pi",
+            program="pi",
+            variable="PI_CODING_AGENT_DIR",
+            folder=".pi/agent",
+            user_file="extensions/timeleap.js",
+            project_file="extensions/timeleap.js",
+            events=dict.fromkeys(("UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd")),
+            note="What runs already goes on without it until /reload; of a folder, pi loads it once you trust the folder.",
+            form="plugin",
+            project_folder=".pi",
+        ),
     )
 }
 
+_NOT_PROVEN: Final = "what it tells a hook is not proven with its program, and Timeleap does not read its sessions."
 REFUSED: Final = {
     "cursor": "its program cannot be had for tests, so what it tells a hook is not proven; Timeleap does not read its sessions.",
+    **dict.fromkeys(("copilot", "qwen-code", "goose", "grok", "aider"), _NOT_PROVEN),
+    "kimi": "what kimi-cli tells a hook is not proven. Its sessions are read without one: timeleap agents watch kimi",
 }
 """Agents that are asked for and cannot be had, and why."""

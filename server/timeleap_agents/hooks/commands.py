@@ -52,10 +52,24 @@ _VERSION_SECONDS: Final = 10.0
 _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+\S*")
 
 Name = Annotated[
-    Literal["claude-code", "codex", "gemini", "kimi-code", "opencode", "cursor"],
+    Literal[
+        "claude-code",
+        "codex",
+        "gemini",
+        "kimi-code",
+        "opencode",
+        "pi",
+        "cursor",
+        "copilot",
+        "qwen-code",
+        "goose",
+        "grok",
+        "aider",
+        "kimi",
+    ],
     Argument(
         metavar="AGENT",
-        help="claude-code, codex, gemini, kimi-code or opencode; `agents list` says why others cannot be had yet.",
+        help="claude-code, codex, gemini, kimi-code, opencode or pi; `agents list` says why others cannot be had yet.",
     ),
 ]
 Mirrored = Literal["claude-code", "codex", "gemini", "kimi", "kimi-code", "opencode", "pi"]

@@ -38,9 +38,10 @@ def installed(agent: Agent, text: str) -> dict[str, list[str]]:
 
 def with_hooks(agent: Agent, command: str, text: str | None) -> str:
     """The whole file."""
-    del agent, text
-    template = (files("timeleap_agents.hooks") / "opencode_plugin.js").read_text("utf-8")
-    return template.replace('["timeleap", "hook", "opencode"]', json.dumps(shlex.split(command), ensure_ascii=False))
+    del text
+    template = (files("timeleap_agents.hooks") / f"{agent.name}_plugin.js").read_text("utf-8")
+    words = json.dumps(shlex.split(command), ensure_ascii=False)
+    return template.replace(f'["timeleap", "hook", "{agent.name}"]', words)
 
 
 def members_made(agent: Agent, text: str | None) -> frozenset[str]:
