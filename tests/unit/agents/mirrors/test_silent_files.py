@@ -44,13 +44,13 @@ async def test_a_file_that_says_nothing_leaves_nothing_in_memory(
     await bridge.catch_up(bridge.mirror(KIND, file.path))
     below = file.path.with_suffix("") / "subagents"
     below.mkdir(parents=True)
-    for number in range(20):
-        path = below / f"agent-{number}.jsonl"
+    paths = [below / f"agent-{number}.jsonl" for number in range(20)]
+    for path in paths:
         path.write_text(content)
         assert not (await bridge.catch_up(bridge.mirror(KIND, path))).changed
     assert held(bridge) == 1
-    path.write_text(content + file.path.read_text())
-    assert (await bridge.catch_up(bridge.mirror(KIND, path))).created
+    paths[0].write_text(content + file.path.read_text())
+    assert (await bridge.catch_up(bridge.mirror(KIND, paths[0]))).created
     assert held(bridge) == 2
 
 
