@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from timeleap_agents.mirrors.growing_file import MAX_BRANCHES
 from timeleap_agents.mirrors.id_numbers import IdNumbers
+from timeleap_agents.mirrors.scratch import STAGE, Column, Scratch
 from timeleap_agents.mirrors.steps import Step, Steps, StepTable
 
 Said = Literal["text", "call", "result"]
@@ -45,7 +46,7 @@ class _NotedMessage(Struct, frozen=True):
     first: int
     end: int
     length: int
-    digest: bytes
+    digest: int
 
     def goes_on_in(self, text: str) -> bool:
         """True if a text begins with all of this one's."""
@@ -56,16 +57,18 @@ class MessageTree:
     """The messages that were noted so far. Of a million there are a few numbers each."""
 
     def __init__(self) -> None:
+        scratch = self._scratch = Scratch()
         self._table = StepTable(PartStep)
         self._parts = bytearray()  # by place in the table: which part it is
-        self._key_of, self._call_of = array("I"), array("I")
-        self._keys, self._calls, self._ids = IdNumbers(), IdNumbers(), IdNumbers()
+        self._key_of, self._call_of = Column(scratch, "I"), Column(scratch, "I")
+        self._keys, self._calls, self._ids = IdNumbers(scratch), IdNumbers(scratch), IdNumbers(scratch)
         self._made, self._answered = bytearray(1), bytearray(1)  # by the number of a call: whether there is one
         # By node: the one that it follows, and what it notes.
-        self._before, self._id = array("i"), array("I")
-        self._first, self._end, self._length, self._digests = array("I"), array("I"), array("I"), bytearray()
+        self._before, self._digests = Column(scratch, "i"), Column(scratch, "Q")
+        self._id, self._first, self._end, self._length = (Column(scratch, "I") for _ in range(4))
         self._head = -1
-        self._at = array("I", [0])  # by the number of an id: the node up to the head, from 1
+        self._at = Column(scratch, "I")  # by the number of an id: the node up to the head, from 1
+        self._at.append(0)
         self._left: deque[int] = deque(maxlen=MAX_BRANCHES)
 
     @property
@@ -146,16 +149,18 @@ class MessageTree:
         self._first.append(message.first)
         self._end.append(message.end)
         self._length.append(message.length)
-        self._digests += message.digest
+        self._digests.append(message.digest)
         self._at[message.key] = self._head + 1
+        if len(self._before) % STAGE == 0:
+            self._scratch.let_go()
 
     def _message(self, node: int) -> _NotedMessage:
-        digest = bytes(self._digests[DIGEST * node : DIGEST * (node + 1)])
-        return _NotedMessage(self._id[node], self._first[node], self._end[node], self._length[node], digest)
+        facts = (column[node] for column in (self._id, self._first, self._end, self._length, self._digests))
+        return _NotedMessage(*facts)
 
     def _set(self, node: int, message: _NotedMessage) -> None:
         self._first[node], self._end[node], self._length[node] = message.first, message.end, message.length
-        self._digests[DIGEST * node : DIGEST * (node + 1)] = message.digest
+        self._digests[node] = message.digest
 
     def _steps(self, head: int) -> Steps:
         way = array("I", self._way(head))
@@ -163,7 +168,7 @@ class MessageTree:
         known = bytearray(len(self._keys) + 1)
         calls = bytearray(len(self._calls) + 1)
         found = array("I")
-        for node in way:
+        for node in self._scratch.stages(way):
             for place in range(self._first[node], self._end[node]):
                 if not known[self._key_of[place]]:
                     known[self._key_of[place]] = True
@@ -179,11 +184,11 @@ class MessageTree:
             node = self._before[node]
 
 
-DIGEST: Final = 16  # bytes
+DIGEST: Final = 8  # bytes
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest(), "big")
 
 
 def _key(message_id: str, kind: str) -> str:

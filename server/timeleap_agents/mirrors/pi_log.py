@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from array import array
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -47,6 +46,7 @@ from timeleap_agents.mirrors.growing_file import (
     Earlier,
     ResumableSession,
 )
+from timeleap_agents.mirrors.scratch import Column
 from timeleap_agents.mirrors.steps import Step, Steps
 
 TESTED: Final = (3,)
@@ -64,7 +64,8 @@ class PiLog(Conversation):
         self._id = id_in_name(path)
         self._tree = EntryTree()
         self._records = 0  # with the header, as the first form counts them
-        self._by_number = array("I", [0])  # numbers of the entries' ids; 0: there is none
+        self._by_number = Column(self._tree.scratch, "I")  # numbers of the entries' ids; 0: there is none
+        self._by_number.append(0)
 
     def read(self) -> None:
         super().read()

@@ -17,6 +17,7 @@ from timeleap.json_value import Json
 from timeleap.storage.log_values import TimelineReason
 from timeleap_agents.mirrors.formats.conversion import image_part, parts_in, text_part, think_part
 from timeleap_agents.mirrors.id_numbers import CallNotes, IdNumbers, NumberLists
+from timeleap_agents.mirrors.scratch import STAGE, Column, Scratch
 from timeleap_agents.mirrors.steps import PackedList, Step, Steps
 
 SUMMARY: Final = (
@@ -78,6 +79,7 @@ class EntryTree:
     what an edit puts into them by a negative number.
 
     Attributes:
+        scratch: Where numbers about the entries are put aside.
         left: Ends of the branches that were left, and the reasons.
         lost: Numbers of the calls of results that go with no call of the branch that was shown last.
         lost_edits: Places of edits that change no entry of a branch that was shown.
@@ -89,13 +91,15 @@ class EntryTree:
         self.lost_edits: set[int] = set()
         self._all_calls = CallNotes()
         self._written = PackedList(PiEntry)  # those that are written twice included
-        self._ids, self._call_ids = IdNumbers(), IdNumbers()
-        self._place_of = array("I", [0])  # by the number of an id, from 1
+        scratch = self.scratch = Scratch()
+        self._ids, self._call_ids = IdNumbers(scratch), IdNumbers(scratch)
+        self._place_of = Column(scratch, "I")  # by the number of an id, from 1
+        self._place_of.append(0)
         # By place: what was written there last, and facts of it.
-        self._entry, self._parent, self._offset = array("I"), array("i"), array("Q")
-        self._id, self._kept, self._result = array("I"), array("I"), array("I")
+        self._parent, self._offset = Column(scratch, "i"), Column(scratch, "Q")
+        self._entry, self._id, self._kept, self._result = (Column(scratch, "I") for _ in range(4))
         self._kinds, self._marks = bytearray(), bytearray()
-        self._calls = NumberLists()  # by the number of what was written
+        self._calls = NumberLists(scratch)  # by the number of what was written
         self._edited: list[tuple[int, int]] = []
         self._codes: dict[tuple[int, int], int] = {}
 
@@ -131,6 +135,8 @@ class EntryTree:
         self._place_of[number] = head + 2
         self._id.append(number)
         self._parent.append(before)
+        if head % STAGE == 0:
+            self.scratch.let_go()
         for column in (self._entry, self._offset, self._kept, self._result, self._kinds, self._marks):
             column.append(0)
         self._set(head + 1, entry, kept)

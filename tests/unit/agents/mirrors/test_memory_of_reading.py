@@ -30,11 +30,11 @@ RECORDS: Final = 1500
 BYTES: Final[dict[str, float]] = {
     "claude-code": 20,
     "codex": 28,
-    "gemini": 58,
+    "gemini": 12,
     "kimi": 8,
     "kimi-code": 10,
     "opencode": 14,
-    "pi": 48,
+    "pi": 14,
 }
 """Bytes of each record in memory, at most, apart from what is put aside."""
 PUT_ASIDE: Final = 1 << 11
