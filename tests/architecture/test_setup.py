@@ -121,6 +121,7 @@ def test_the_wheel_has_our_packages_at_its_top() -> None:
         "timeleap_agents",
         "timeleap_client",
         "timeleap_command.py",
+        "timeleap_lsp",
         "timeleap_postgresql",
         "timeleap_protocol",
     }

@@ -8,13 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from lsprotocol.converters import get_converter
+from lsprotocol.types import METHOD_TO_TYPES
 from pydantic import BaseModel, ValidationError
 
 from timeleap_protocol.methods import METHODS
 from timeleap_protocol.shapes import StateWarning
 
 Message = dict[str, Any]
+OF_LSP = ("textDocument/", "codeLens/", "codeAction/", "window/", "workspace/")
+"""How the methods of LSP begin that a server answers, or sends, to a client that has documents."""
 _PLAIN = (str, int, float, dict, type(None))
+
+ANNOUNCED_BY_LSP = frozenset(
+    f"ServerCapabilities.{name}"
+    for name in (
+        "positionEncoding", "textDocumentSync", "hoverProvider", "documentSymbolProvider", "codeActionProvider",
+        "codeLensProvider", "documentLinkProvider", "workspaceSymbolProvider", "foldingRangeProvider",
+        "executeCommandProvider", "inlayHintProvider", "diagnosticProvider", "workspace",
+    )
+)  # fmt: skip
+"""What a server announces to a client that has documents, beside what the table knows."""
 
 KINDS: dict[int, str] = {
     -32700: "parseError",
@@ -102,8 +116,11 @@ def check_content(message: Message, method: str | None) -> None:
         message: One that passed `check_envelope`.
         method: What a reply answers; None where nobody knows.
     """
-    row = METHODS.get(message.get("method") or method or "")
-    if "method" in message:
+    named = str(message.get("method") or method or "")
+    row = METHODS.get(named)
+    if row is None and named.startswith(OF_LSP):
+        _check_lsp(message, named)
+    elif "method" in message:
         both_ways = message["method"] == "$/cancelRequest"  # as in LSP: a question of the server's is taken back
         assert row is not None and (both_ways or row.kind in ("serverNotification", "clientRequest")), message
         _check_value(row.params_model, message.get("params", {}), message)
@@ -114,12 +131,20 @@ def check_content(message: Message, method: str | None) -> None:
             _check_value(row.result_model, message["result"], message)
 
 
+def _check_lsp(message: Message, method: str) -> None:
+    """Fail unless a message of LSP is what lsprotocol says."""
+    request, response = METHOD_TO_TYPES[method][:2]
+    if "error" not in message:
+        model: Any = request if "method" in message else response
+        get_converter().structure(message, model)
+
+
 def _check_value(model: type[Any], value: Any, message: Message) -> None:
     try:
         parsed = model.from_wire(value)
     except ValidationError as error:
         raise AssertionError(f"{model.__name__} is not the shape of {str(message)[:2000]}: {error}") from None
-    unknown = list(_unknown(parsed))
+    unknown = [name for name in _unknown(parsed) if name not in ANNOUNCED_BY_LSP]
     assert not unknown, f"the method table does not know {unknown} of {model.__name__}"
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import timeleap
 import timeleap_agents
+import timeleap_lsp
 import timeleap_postgresql
 import timeleap_protocol
 from timeleap_protocol.errors import InvalidParamsError
@@ -30,7 +31,7 @@ _OF_TESTS = ("pytest", "tests.support.forked")
 
 
 def _import_all() -> None:
-    for package in (timeleap, timeleap_agents, timeleap_postgresql, timeleap_protocol):
+    for package in (timeleap, timeleap_agents, timeleap_lsp, timeleap_postgresql, timeleap_protocol):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_NOT_FOR_SERVERS):
                 importlib.import_module(module.name)

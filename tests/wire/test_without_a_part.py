@@ -154,3 +154,14 @@ def test_adapters_are_importable_by_their_public_name(module: str) -> None:
     defined = ast.parse((SERVER.parent / "timeleap_agents" / "adapters" / f"{module}.py").read_text("utf-8"))
     classes = {node.name for node in defined.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")}
     assert {alias.name for alias in taken.names} == classes
+
+
+def test_without_the_package_of_lsp_documents_have_nothing(
+    start_at: StartServer, installed: Path, tmp_path: Path
+) -> None:
+    take_out(installed, "timeleap_lsp")
+    server = start_at(tmp_path / "home", env={"PYTHONPATH": str(installed)}, fresh=True)
+    server.initialize(capabilities={"textDocument": {}})
+    assert set(server.hello["capabilities"]) == {"experimental"}
+    assert server.refuse("textDocument/hover")["code"] == -32601
+    assert server.finish() == 0

@@ -12,7 +12,7 @@ PROGRAMS = {"serve": "timeleap.cli.serve", "mcp": "timeleap_agents.mcp.stdio_ser
 """Modules of commands that programs start: their `main` takes the arguments without the command's name."""
 HOOK = "timeleap_agents.hooks.hook"
 """The module of `timeleap hook`, which is started at each turn of an agent."""
-PACKAGES = ("timeleap_agents", "timeleap_postgresql")
+PACKAGES = ("timeleap_agents", "timeleap_lsp", "timeleap_postgresql")
 """Packages beside the server's own, which it does without where they are not installed."""
 
 

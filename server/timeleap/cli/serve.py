@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,9 @@ from timeleap.store.parts import StoreParts, no_approvals
 
 if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
+    from timeleap.call import Client
     from timeleap.features.files.tree_port import TreeOf
+    from timeleap.rpc.second_face import Face
     from timeleap.sessions.transaction import SessionTransactions
     from timeleap.store.approvals_port import StoreApprovals
     from timeleap.store.companions_port import StoreCompanions
@@ -211,6 +213,14 @@ def _approvals(home: Home) -> StoreApprovals:
     return no_approvals(home) if found is None else found.ApprovalsInFiles(home)
 
 
+def _editor_face(service: Callable[[], ServicePort], client: Client, capabilities: dict[str, Any]) -> Face | None:
+    """The methods of LSP, for a client that has documents; nothing of them is loaded for others."""
+    if not isinstance(capabilities.get("textDocument"), dict):
+        return None
+    found = part("timeleap_lsp.face")
+    return None if found is None else found.EditorFace(service(), client, capabilities)
+
+
 def make_home(home: Path | None) -> bool:
     """Make the store's directory, if one was named; returns whether it cannot be used, for the exit code.
 
@@ -261,7 +271,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descriptors) -> Connection:
     asyncio.get_running_loop().set_exception_handler(_log_stray)
     await _reserve_descriptor()
-    connection = Connection(service)
+    connection = Connection(service, make_face=partial(_editor_face, service))
     transport = stdio.StdioTransport(descriptors, connection)
     connection.connection_made(transport)
 

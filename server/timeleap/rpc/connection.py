@@ -30,8 +30,9 @@ from timeleap.kept_modules import KEPT
 from timeleap.rpc import client_process
 from timeleap.rpc.codec import Request, UnreadableError, decode, decode_request, encode, encode_usual
 from timeleap.rpc.errors import RefusedError
-from timeleap.rpc.initialization import accept_initialize
+from timeleap.rpc.initialization import Accepted, accept_initialize
 from timeleap.rpc.protocol import CANCEL, VERSION, Answer, ClientNotification, EdgeProtocol, Reply, Work
+from timeleap.rpc.second_face import Face, MakeFace
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import ErrorKind
@@ -116,6 +117,7 @@ class Connection(asyncio.Protocol):
         service: Makes the service. Where it raises, because of its settings, that is the answer to `initialize`.
         max_frame_bytes: A larger frame is passed over.
         max_in_flight: Requests worked on at a time.
+        make_face: Makes its second set of methods.
 
     Attributes:
         name, can_summarize, wants_approvals, only_asks, ending, is_peer: See `timeleap.call.Client`.
@@ -134,6 +136,7 @@ class Connection(asyncio.Protocol):
         *,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         max_in_flight: int = MAX_IN_FLIGHT,
+        make_face: MakeFace = lambda _client, _capabilities: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.name: str | None = None
@@ -148,6 +151,8 @@ class Connection(asyncio.Protocol):
         self.exit_code = ExitCode.CLEAN
         self.dropped = False
         self._service = service
+        self._make_face = make_face
+        self._face: Face | None = None
         self._frames = FrameReader(max_frame_bytes)
         self._max_parked = max_frame_bytes
         self._max_in_flight = max_in_flight
@@ -156,8 +161,7 @@ class Connection(asyncio.Protocol):
         self._outbox: list[bytes] = []
         self._in_pieces = False  # some of it is long, and not to be put together
         self._collected = 0  # bytes of what is answered while requests are begun, since the last write
-        self._flush_due = False
-        self._pump_due = self._pumping = False
+        self._flush_due = self._pump_due = self._pumping = False
         self._reading = True
         self._congested = False
         self._backlog = 0  # bytes of notifications queued since it became congested
@@ -325,6 +329,8 @@ class Connection(asyncio.Protocol):
 
     def accept(self, row: Method, params: dict[str, Any]) -> Work:
         """Find the work that answers a request. Called in order of arrival; an error that it raises is the reply."""
+        if self._face is not None and row.name in self._face.rows:
+            return self._face.accept(row.name, params)
         if row.handler is not None:
             if KEPT.waiting:
                 KEPT.require()
@@ -333,7 +339,7 @@ class Connection(asyncio.Protocol):
             self._refuse_replaced()
             accepted = accept_initialize(row, params)
             self.stage = Stage.INITIALIZING
-            return partial(self._initialize, *accepted)
+            return partial(self._initialize, accepted)
         if row.name == "shutdown":
             self.stage = Stage.SHUT_DOWN
             self.about_to_end()
@@ -356,10 +362,15 @@ class Connection(asyncio.Protocol):
             self.close_input(ExitCode.CLEAN if self.stage is Stage.SHUT_DOWN else ExitCode.NO_SHUTDOWN)
         elif method == "$/setTrace" and self.stage is Stage.READY:
             self._rpc.set_trace(params.get("value"))
+        elif self._face is not None:
+            self._face.notified(method, params)
 
-    async def _initialize(
-        self, params: InitializeParams, options: dict[str, Any], only_asks: bool, unwanted: frozenset[str], _: Call
-    ) -> Any:
+    def second_row(self, method: str) -> Method | None:
+        """The row of a request that the second set of methods has."""
+        return None if self._face is None else self._face.rows.get(method)
+
+    async def _initialize(self, accepted: Accepted, _: Call) -> Any:
+        params: InitializeParams = accepted.known
         experimental = params.capabilities.experimental if params.capabilities else None
         client = experimental.timeleap if experimental else None
         try:
@@ -370,9 +381,10 @@ class Connection(asyncio.Protocol):
             self.name = params.client_info.name if params.client_info else None
             self.can_summarize = bool(client and client.summarize)
             self.wants_approvals = bool(client and client.approvals)
-            self.only_asks = only_asks
+            self.only_asks = accepted.only_asks
             self._rpc.set_trace(params.trace)
-            warnings = await self._service().initialize(self, options)
+            warnings = await self._service().initialize(self, accepted.options)
+            self._face = self._make_face(self, accepted.capabilities)
         except BaseException as error:
             self.stage = Stage.NEW
             if isinstance(error, StorageFailureError):
@@ -383,16 +395,17 @@ class Connection(asyncio.Protocol):
             raise
         self.stage = Stage.READY
         self.initialized = True
-        self._rpc.unwanted = unwanted
-        strange = sorted(unwanted - SERVER_NOTIFICATIONS.keys())
+        self._rpc.unwanted = accepted.unwanted
+        strange = sorted(accepted.unwanted - SERVER_NOTIFICATIONS.keys())
         warnings += [f"optOutNotifications: there is no notification {name[:100]!r}" for name in strange[:MAX_STRANGE]]
         for warning in warnings:
             log.warning("%s", warning)
         if params.process_id is not None and params.process_id > 0 and client_process.is_alive(params.process_id):
             self._watch = asyncio.create_task(client_process.watch_over(params.process_id, self.close_input))
+        more = {} if self._face is None else self._face.capabilities
         announced = advertised() | self._service().capabilities() | ({"warnings": warnings} if warnings else {})
         return {
-            "capabilities": {"experimental": {"timeleap": announced}},
+            "capabilities": {**more, "experimental": {"timeleap": announced}},
             "serverInfo": {"name": "timeleap", "version": __version__},
         }
 

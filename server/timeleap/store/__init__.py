@@ -1,4 +1,1 @@
-"""The store: where sessions are; making, opening, listing, forking and deleting them.
-
-Nothing is imported here, so that a program pays only for the modules it uses.
-"""
+"""The store: where sessions are; making, opening, listing, forking and deleting them."""
