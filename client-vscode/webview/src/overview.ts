@@ -142,7 +142,7 @@ export class Overview {
       draw("path", { class: "ticks", d: this.ticks() }),
       draw("text", { x: this.width - EDGE, y: 11, "text-anchor": "end" }, most > 0 ? counted("tokens", most, short(most)) : ""),
       draw("text", { x: EDGE, y: CURVE - 2 }, "0"),
-      draw("text", { x: this.width - EDGE, y: CURVE - 2, "text-anchor": "end" }, counted("messages", this.most)),
+      draw("text", { x: this.width - EDGE, y: CURVE - 2, "text-anchor": "end" }, exact(this.most)),
       draw("path", { class: "base" }),
       draw("path", { class: "place" }),
     );
