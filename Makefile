@@ -239,7 +239,7 @@ package: setup $(EXTENSION)/node_modules/.installed $(TYPESCRIPT)/node_modules/.
 	cd $(TYPESCRIPT) && npm pack --silent --offline --pack-destination $(CURDIR)/$(EXTENSION)
 
 .PHONY: site
-site: setup $(SITE)/.installed  ## Build the site of all documents into dist/site; needs no network
+site: setup $(SITE)/.installed $(TYPESCRIPT)/dist/.built  ## Build the site of all documents into dist/site; needs no network
 	$(RUN) docs/site.py dist/site
 
 .PHONY: release-check
@@ -292,6 +292,7 @@ help:  ## This list
 # Set-up. Each step leaves a stamp beside what it made and runs again when what it depends on is newer.
 
 $(VENV)/.installed: pyproject.toml constraints.txt .ci/require
+	@mkdir -p $(VENV) || { echo "This checkout cannot be written to. Set up elsewhere: make $(firstword $(MAKECMDGOALS)) VENV=/a/folder/of/yours"; exit 1; } >&2
 	@python=$$(.ci/require python 3.11) && echo "Setting up $(VENV) with $$python ..." && "$$python" -m venv $(VENV)
 	@$(RUN) -m pip install -qq --disable-pip-version-check 'pip>=25.1'
 	@$(PIP) --editable .

@@ -1,12 +1,15 @@
 """Build the site from the documents that stand in the repository: `docs/site.py OUTPUT`, by `make site`.
 
-The documents lie beside each other as in the repository, so that their links hold. Two pages are made: every method with a
-request and its reply, from `protocol/golden`, and a session as a live page. mkdocs checks each link and each anchor, and
-fails where one leads nowhere. Nothing is fetched, neither here nor by the pages.
+The documents lie beside each other as in the repository, so that their links hold. Four pages are made: every method with a
+request and its reply, from `protocol/golden`; every command with its help, from the program; the TypeScript client, from its
+declarations; and a session as a live page. mkdocs checks each link and each anchor, and fails where one leads nowhere. Nothing is
+fetched, neither here nor by the pages.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -28,14 +31,26 @@ LIVE = """# A session as a page
 LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
+DECLARATIONS = ROOT / "protocol" / "typescript" / "dist"
+
+
+def declared(name: str) -> re.Pattern[str]:
+    """The declaration of a name in TypeScript, to its end at the beginning of a line, with the comment in front of it."""
+    kinds = "class|interface|type|function|const"
+    whole = rf"export (?:declare )?(?:abstract )?(?:{kinds}) {name}\b(?:[^\n]*;$|.*?^\}}?\)?[^\n ]*$)"
+    return re.compile(rf"(?:/\*\*(?P<about>(?:(?!\*/).)*)\*/\n)?(?P<declaration>{whole})", re.MULTILINE | re.DOTALL)
+
+
 def main() -> int:
     """Gather the documents, make the generated pages, and have mkdocs build the site."""
-    [output] = sys.argv[1:]
+    output = str(Path(sys.argv[1]).resolve())  # mkdocs would take it from the folder of its settings
     with tempfile.TemporaryDirectory(prefix="timeleap-site-") as scratch:
         source = Path(scratch) / "docs"
         gather(source)
         (source / "reference").mkdir()
         (source / "reference" / "methods.md").write_text(methods(), encoding="utf-8")
+        (source / "reference" / "commands.md").write_text(commands(), encoding="utf-8")
+        (source / "reference" / "typescript.md").write_text(typescript(), encoding="utf-8")
         export_sample(source / LIVE_PAGE)
         (source / "live" / "README.md").write_text(LIVE, encoding="utf-8")
         settings = Path(scratch) / "mkdocs.yml"
@@ -102,6 +117,60 @@ def methods() -> str:
 
 def fenced(value: object) -> str:
     return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```\n"
+
+
+def commands() -> str:
+    """A page with every command, as `timeleap COMMAND --help` explains it."""
+    from timeleap.cli.command_table import SECTIONS
+    from timeleap.cli.parameters import Commands
+
+    parts = [
+        "# Commands\n",
+        "Every command as `timeleap COMMAND --help` explains it. [The command line](../docs/command-line.md) says which ones to use for what.\n",
+    ]
+    for title, entries in SECTIONS.items():
+        parts.append(f"## {title}\n")
+        for entry in entries:
+            found = entry.load()
+            parts.append(f"### timeleap {entry.name}\n\n{entry.about}.\n")
+            parts.append(help_of(entry.name))
+            for member in found.members if isinstance(found, Commands) else ():
+                parts.append(f"#### timeleap {entry.name} {member.name}\n")
+                parts.append(help_of(entry.name, str(member.name)))
+    return "\n".join(parts)
+
+
+def help_of(*words: str) -> str:
+    """The help of a command, in a block."""
+    from timeleap.cli.app import main as command_line
+
+    told = io.StringIO()
+    arguments, sys.argv = sys.argv, ["timeleap", *words, "--help"]
+    try:
+        with contextlib.redirect_stdout(told), contextlib.suppress(SystemExit):
+            command_line()
+    finally:
+        sys.argv = arguments
+    return f"```text\n{told.getvalue().strip()}\n```\n"
+
+
+def typescript() -> str:
+    """A page with what `timeleap-client` exports by hand, from the declarations that it is built with."""
+    index = (DECLARATIONS / "index.d.ts").read_text(encoding="utf-8")
+    parts = [
+        "# The TypeScript client\n",
+        "All that `timeleap-client` exports beside the types of params and results, which are named as in",
+        "[the protocol](../protocol/README.md). [Its README](../protocol/typescript/README.md) says how it is used.\n",
+    ]
+    for names, module in re.findall(r"^export (?:type )?\{ (.+?) \} from \"\./(\w+)\.js\"", index, re.MULTILINE):
+        text = (DECLARATIONS / f"{module}.d.ts").read_text(encoding="utf-8")
+        for name in re.findall(r"(?:type )?(\w+)", names.replace("type ", "")):
+            if (found := declared(name).search(text)) is None:
+                raise SystemExit(f"{module}.d.ts does not declare {name}")
+            declaration = re.sub(r"^ +private .*;\n", "", found["declaration"], flags=re.MULTILINE)
+            about = re.sub(r"^ *\* ?", "", (found["about"] or "").strip(), flags=re.MULTILINE)
+            parts += [f"## {name}\n", about + "\n", f"```ts\n{declaration}\n```\n"]
+    return "\n".join(parts)
 
 
 def export_sample(page: Path) -> None:

@@ -28,6 +28,7 @@ PAGES = (
     "docs/files.md",
     "docs/zh/files.md",
     "docs/kimi-cli.md",
+    "docs/build-an-agent.md",
 )
 """Pages whose examples are run here; the tests of the others are named as the page is."""
 TRANSLATED = {

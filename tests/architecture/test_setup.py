@@ -49,6 +49,16 @@ def test_what_is_missing_is_said_in_words_with_the_command_that_installs_it(kind
     assert package in done.stderr
 
 
+def test_the_demo_needs_no_node_and_says_what_to_do_in_a_checkout_that_cannot_be_written_to(tmp_path: Path) -> None:
+    steps = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert not re.search(r"\b(node|npm)\b", steps)
+    (tmp_path / "file").write_text("no folder can be made below it")
+    venv = f"VENV={tmp_path}/file/venv"
+    done = subprocess.run(["make", "demo", venv], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "Set up elsewhere: make demo VENV=" in done.stderr
+
+
 def test_a_python_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
     broken = tmp_path / "python3"
     broken.write_text("#!/bin/sh\necho broken >&2\nexit 127\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.architecture.sources import ROOT
+
+from timeleap.cli.command_table import TABLE
 
 pytestmark = pytest.mark.long
 INSTALL = "make .tools/site/.installed"
@@ -21,7 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (ROOT / ".tools" / "site" / "bin" / "mkdocs").exists():
         pytest.skip(f"mkdocs is not installed: {INSTALL}")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, str(ROOT / "docs" / "site.py"), str(folder)]
+    command = [sys.executable, str(ROOT / "docs" / "site.py"), os.path.relpath(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -36,6 +39,18 @@ def test_each_method_has_an_exchange(site: Path) -> None:
     shown = set(re.findall(r"<h2[^>]*>([^<]+)<", page))
     assert len(methods) > 80
     assert shown == methods
+
+
+def test_each_command_is_explained(site: Path) -> None:
+    page = (site / "reference" / "commands.html").read_text("utf-8")
+    assert set(TABLE) <= set(re.findall(r"<h3[^>]*>timeleap ([\w-]+)<", page))
+    assert page.count("Usage: timeleap") > len(TABLE)
+
+
+def test_the_typescript_client_is_described(site: Path) -> None:
+    page = (site / "reference" / "typescript.html").read_text("utf-8")
+    assert "TimeleapClient" in re.findall(r"<h2[^>]*>(\w+)<", page)
+    assert "private" not in page
 
 
 def test_the_pages_in_chinese_are_there(site: Path) -> None:

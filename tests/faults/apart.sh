@@ -27,4 +27,4 @@ if touch /etc/.timeleap-is-apart 2>/dev/null; then
     exit 125
 fi
 cd "$folder"
-exec "$@"
+"$@" # not by exec: somebody has to be the first process here, which takes care of orphans

@@ -22,7 +22,7 @@ APART: Final = Path(__file__).with_name("apart.sh")
 SOURCE: Final = Path("server", "timeleap")
 COPIED: Final = ("server", "protocol", "tests", "examples", "pyproject.toml", "README.md", "docs", "benchmarks")
 PYTHON_PATH: Final = ("server", "protocol", "protocol/python")
-LONGEST: Final = 900
+LONGEST: Final = 400
 """Seconds that the tests of one fault may take: a fault that makes them wait for ever is found all the same."""
 FAILED: Final = 1
 """What pytest ends with where tests failed, and nothing else went wrong."""
@@ -139,14 +139,21 @@ def failing(tests: Sequence[str], checkout: Path) -> list[str]:
         done = subprocess.run(
             [*apart(checkout), *command],
             env=environment | own,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=LONGEST,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return list(tests)
-    failed = re.findall(r"^(?:FAILED|ERROR) tests/(.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    except subprocess.TimeoutExpired as late:
+        said = late.stdout or b""
+        return _named(said.decode() if isinstance(said, bytes) else said) or list(tests)
+    failed = _named(done.stdout)
     if done.returncode not in (0, FAILED) or (done.returncode == FAILED and not failed):
         raise AssertionError(f"the tests did not run:\n{done.stdout[-4000:]}\n{done.stderr[-2000:]}")
     return failed
+
+
+def _named(printed: str) -> list[str]:
+    """The ids of tests that failed, by what pytest printed."""
+    return re.findall(r"^(?:FAILED|ERROR) tests/(.+?)(?: - .*)?$", printed, re.MULTILINE)

@@ -32,7 +32,10 @@ def _broken(told):
 
 
 @pytest.mark.long
-def test_the_story_shows_what_crosses_the_wire_and_draws_the_graph(cli):
+def test_the_story_shows_what_crosses_the_wire_and_draws_the_graph_without_a_home_directory(cli, monkeypatch):
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, "/nonexistent")
+    monkeypatch.delenv("TIMELEAP_KEY_FILE", raising=False)
     told = cli.execute("demo").out
     for part in (
         '"method": "initialize"',

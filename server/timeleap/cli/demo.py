@@ -79,6 +79,10 @@ def demo(
         return
     with _session_file(path) as file, _store(terminal, keep) as folder:
         home, records = Path(folder), _records(file)
+        if terminal.home is None:
+            # Whoever tries it may have no home directory, and wants nothing in it if there is one.
+            home = home / "store"
+            os.environ.setdefault("TIMELEAP_KEY_FILE", str(home.parent / "approval.key"))
         screen = Screen(terminal)
         screen.title("timeleap demo", f"A real server, a store in {home}, and the session {path or file.name}.")
         with Story(screen, home, file, records) as story:

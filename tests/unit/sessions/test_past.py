@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from timeleap.errors import RedoUnavailableError, UndoUnavailableError
 from timeleap.sessions.documents import undo_member
 from timeleap.sessions.documents.json_files import Problems
+from timeleap.sessions.kernel.change import LogRewrite
+from timeleap.sessions.kernel.rewrites import stacks_after
 from timeleap.sessions.past import MAX_STEPS, Stacks
 from timeleap.sessions.shapes import HistoryStep
-from timeleap.storage.log_values import LogState, Prepared, Timeline, TimelineFacts
+from timeleap.storage.log_values import LogState, Prepared, Replacement, Timeline, TimelineFacts
 
 AFTER = LogState(length=7, chain=8)
 
@@ -37,6 +39,15 @@ def test_beyond_a_thousand_steps_the_oldest_are_forgotten() -> None:
     assert undo_member.read(more.members()).undo == stacks.undo
     listed = [Timeline(f"context_{n}", "", TimelineFacts("revert"), 1, 1, 0, n) for n in range(MAX_STEPS + 5, 0, -1)]
     assert len(undo_member.after_old_rewrites(listed).undo) == MAX_STEPS
+
+
+def test_a_log_that_is_no_step_of_the_session_ends_redo() -> None:
+    facts = TimelineFacts("unknown", None, {"by": "repair"})
+    rewrite = LogRewrite("external", Replacement(facts), cast("Any", None), LogState(), removed={})
+    before = Stacks(of("context_1"), of("context_2"), (AFTER.length, AFTER.chain))
+    for replaces, expected in ((True, before.without_redo()), (False, before)):
+        after = stacks_after(rewrite, before, prepared("context_3", replaces=replaces), lambda one, other: one == other)
+        assert after == expected
 
 
 def test_what_is_read_is_what_was_written() -> None:

@@ -694,6 +694,13 @@ async def test_repair_takes_damaged_lines_out_and_keeps_them_in_a_timeline(world
     assert (session.path / f"{done['timelineId']}.jsonl").read_bytes().startswith(b"not json\n")
 
 
+async def test_a_negative_token_count_is_refused(world: World) -> None:
+    session = await world.session()
+    with pytest.raises(InvalidInputError, match="-1"):
+        await session.update_token_count(-1)
+    assert session.engine.state.lines == 0
+
+
 async def test_the_summary_shows_the_newest_50_checkpoints(world: World) -> None:
     session = await world.session()
     for number in range(53):
