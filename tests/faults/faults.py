@@ -146,8 +146,7 @@ def failing(tests: Sequence[str], checkout: Path) -> list[str]:
             check=False,
         )
     except subprocess.TimeoutExpired as late:
-        said = late.stdout or b""
-        return _named(said.decode() if isinstance(said, bytes) else said) or list(tests)
+        return _named((late.stdout or b"").decode()) or list(tests)
     failed = _named(done.stdout)
     if done.returncode not in (0, FAILED) or (done.returncode == FAILED and not failed):
         raise AssertionError(f"the tests did not run:\n{done.stdout[-4000:]}\n{done.stderr[-2000:]}")

@@ -49,3 +49,18 @@ async def test_who_leaves_does_not_wait_for_an_owner_that_hangs(
     await asyncio.wait_for(waiting.wait(), PATIENCE)
     await asyncio.wait_for(attachment.close(), PATIENCE)
     assert attachment._search is None
+
+
+async def test_what_is_told_before_the_client_knows_that_the_session_is_open_is_told_then(tmp_path: Path) -> None:
+    told: list[tuple[str, Any]] = []
+    client = SimpleNamespace(watch_congestion=lambda _: lambda: None, notify=lambda *each: told.append(each))
+    place = SimpleNamespace(session_id="s", directory=tmp_path)
+    attachment = Attachment(cast("Any", None), cast("Any", client), cast("Any", place))
+    changes = [b'{"sessionId":"s","kind":"cleared","head":"%d"}' % number for number in range(3)]
+    attachment._hear("context/didChange", changes[0])
+    attachment._peer = cast("Any", SimpleNamespace())
+    attachment._hear("context/didChange", changes[1])
+    assert told == []
+    attachment._catch_up()
+    attachment._hear("context/didChange", changes[2])
+    assert [bytes(params) for _, params in told] == changes

@@ -42,7 +42,7 @@ def test_beyond_a_thousand_steps_the_oldest_are_forgotten() -> None:
 
 
 def test_a_log_that_is_no_step_of_the_session_ends_redo() -> None:
-    facts = TimelineFacts("unknown", None, {"by": "repair"})
+    facts = TimelineFacts("unknown", "", {"by": "repair"})
     rewrite = LogRewrite("external", Replacement(facts), cast("Any", None), LogState(), removed={})
     before = Stacks(of("context_1"), of("context_2"), (AFTER.length, AFTER.chain))
     for replaces, expected in ((True, before.without_redo()), (False, before)):

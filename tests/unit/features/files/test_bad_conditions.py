@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from tests.unit.features.files.test_restore import changed_by_an_agent, lived_in
 from tests.unit.features.files.whole_tree import whole_tree
 
 from timeleap.errors import CancelledError, CorruptedError, StorageFailureError
-from timeleap.features.files import disk
+from timeleap.features.files import disk, restore
 from timeleap.features.files.git import Git
 from timeleap.features.files.records import Control, Skipped
 from timeleap.features.files.repository import Details
@@ -75,6 +76,52 @@ def test_an_edit_between_the_plan_and_its_doing_is_not_lost(
             tree.restore(plan)
     assert refusal.value.data == {"paths": ["b"], "more": 0}  # type: ignore[attr-defined]
     assert ((root / "a").read_text(), (root / "b").read_text()) == ("2", "a person's")
+
+
+def test_an_edit_while_files_are_put_back_is_not_lost(tree: FileTree, root: Path, monkeypatch: pytest.MonkeyPatch):
+    put(root, a="1", b="1")
+    taken = tree.snapshot().snapshot_id
+    put(root, a="2", b="2")
+    plan = tree.plan(taken, log_changed_at=time.time_ns())
+    with monkeypatch.context() as patch:
+        patch.setattr(restore, "failpoint", lambda name: put(root, b="a person's") if name == "files.staged" else None)
+        with pytest.raises(Exception, match="changed"):
+            tree.restore(plan)
+    assert ((root / "a").read_text(), (root / "b").read_text()) == ("2", "a person's")
+
+
+def test_a_restore_that_fails_half_way_is_taken_back(tree: FileTree, root: Path, monkeypatch: pytest.MonkeyPatch):
+    put(root, a="1", b="1")
+    taken = tree.snapshot().snapshot_id
+    put(root, a="2", b="2")
+    before, real, moved = whole_tree(root), disk.Disk.move, list[str]()
+
+    def move(self: disk.Disk, source: str, target: str) -> None:
+        moved.append(target)
+        if len(moved) == 2:
+            raise OSError(errno.EIO, "the disk has had enough")
+        real(self, source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.Disk, "move", move)
+        with pytest.raises(StorageFailureError):
+            go_back(tree, taken, on_conflict="overwrite")
+    assert len(moved) > 2
+    assert {path: facts[:2] for path, facts in whole_tree(root).items()} == {
+        path: facts[:2] for path, facts in before.items()
+    }
+    assert ((root / "a").read_text(), (root / "b").read_text()) == ("2", "2")
+
+
+@pytest.mark.parametrize("prefix", ["", "a", ".timeleap-restore-/../", ".timeleap", "/.timeleap-restore-"])
+def test_a_note_of_a_restore_removes_files_of_no_other_names(tree: FileTree, root: Path, prefix: str):
+    put(root, a="1")
+    tree.snapshot()
+    repository, oid = tree._repository, "0" * 40
+    restore.write_intent(repository, restore.Intent("s", None, oid, oid, "f1", prefix))
+    assert restore.read_intent(repository) is None
+    restore.write_intent(repository, restore.Intent("s", None, oid, oid, "f1", restore.new_prefix()))
+    assert restore.read_intent(repository) is not None
 
 
 @pytest.fixture
