@@ -29,6 +29,8 @@ TOOLS = ROOT / ".tools" / "release" / "bin"
 NODE = ROOT / ".tools" / "node" / "node_modules" / "node" / "bin"
 MODULES = ("client-vscode", "protocol/typescript")
 VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:(a|b|rc)(\d+))?")
+READMES = ("README.md", "README.zh-CN.md")
+FIVE_MINUTES = 300  # seconds
 STAGES = {"a": "alpha", "b": "beta", "rc": "rc"}
 BEFORE_ALL_OTHERS = 315532800  # 1980-01-01 in seconds, the earliest time that a ZIP archive can say
 
@@ -210,6 +212,8 @@ def use_all(artefacts: list[Path], version: str, scratch: Path, output: Path) ->
         use_by_uvx(wheel, version, scratch / "of uvx")
     with step(f"Using {npm.name} in an empty project"):
         use_from_node(npm, server, scratch / "of npm")
+    for page in READMES:
+        follow_readme(page, server, npm, scratch / f"of {page}")
     with step(f"Using {vsix.name} in the workbench"):
         run(["make", "test-e2e", "CASES=newcomer"], ROOT, {"TIMELEAP_VSIX": str(vsix)})
 
@@ -242,6 +246,38 @@ def use_by_uvx(wheel: Path, version: str, folder: Path) -> None:
     said = run([*uvx, "--version"], folder, variables).strip().splitlines()[-1]
     assert said == f"timeleap {version}", said
     run([*uvx, "new", "by-uvx"], folder, variables)
+
+
+def follow_readme(page: str, server: Path, package: Path, folder: Path) -> None:
+    """Type what a README shows of each use, as a stranger would: in an empty home, one block after the other."""
+    variables = clean(folder, server / "bin", NODE)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for use in re.findall(r"^### (.*?)(?=^##)", text, re.MULTILINE | re.DOTALL):
+        title, blocks = (
+            use.partition("\n")[0],
+            re.findall(r"^```(bash|python|typescript)\n(.*?)^```", use, re.MULTILINE | re.DOTALL),
+        )
+        if not blocks:
+            continue
+        began = time.monotonic()
+        with step(f"{page}: {title}"):
+            for language, code in blocks:
+                run(typed(language, code, server, package, folder), folder, variables)
+        if time.monotonic() - began > FIVE_MINUTES:
+            sys.exit(f"{page} takes a stranger more than five minutes to {title}")
+
+
+def typed(language: str, code: str, server: Path, package: Path, folder: Path) -> list[str]:
+    """The command that runs a block of a README. What it installs from a checkout is that package of the release."""
+    if language == "python":
+        return [str(server / "bin" / "python"), "-c", code]
+    if language == "typescript":
+        (folder / "use.ts").write_text(code, encoding="utf-8")
+        return ["node", "use.ts"]
+    if "npm install" in code:
+        (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+        return ["npm", "install", "--no-audit", "--no-fund", "--offline", str(package)]
+    return ["bash", "-euo", "pipefail", "-c", code]
 
 
 def use_from_node(package: Path, server: Path, folder: Path) -> None:

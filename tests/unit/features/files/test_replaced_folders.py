@@ -15,6 +15,7 @@ from tests.unit.features.files.whole_tree import whole_tree
 
 from timeleap.errors import FilesUnavailableError, TimeleapError
 from timeleap.features.files import restore, snapshot, tree
+from timeleap.features.files.root_folder import RootFolder, identity_of
 from timeleap.features.files.tree import FileTree
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="an open folder cannot be renamed there")
@@ -93,6 +94,24 @@ def is_refused(work: Callable[[], object]) -> bool:
 
 
 WAYS = ("a link", "a folder above", "another folder", "a file", "nothing", "itself")
+
+
+def test_another_folder_under_the_same_path_is_not_held(root: Path, victim: Path) -> None:
+    folder = RootFolder(root, identity_of(victim.stat()))
+    with pytest.raises(FilesUnavailableError):
+        folder.hold()
+    assert folder.descriptor is None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_folder_that_was_replaced_while_it_is_held_is_told(
+    root: Path, victim: Path, tmp_path: Path, way: str
+) -> None:
+    folder = RootFolder(root, identity_of(root.stat()))
+    folder.hold()
+    exchange(way, root, victim, tmp_path / "away")
+    assert is_refused(folder.verify) is (way != "itself")
+    folder.release()
 
 
 @pytest.mark.parametrize("way", WAYS)
