@@ -375,6 +375,7 @@ async def test_the_id_of_a_cancellation_has_a_type(edge: Edge) -> None:
 async def test_what_waits_in_the_inbox_can_be_cancelled() -> None:
     edge = await Edge(max_in_flight=1).ready()
     edge.send(change(1, "wait"), change(2, "never"), change(3, "fine"))
+    edge.notify("$/cancelRequest", {"id": "3"})
     edge.notify("$/cancelRequest", {"id": 2})
     assert [(reply["id"], reply["error"]["code"]) for reply in await edge.settle()] == [(2, -32800)]
     edge.service.release.set()
@@ -715,6 +716,8 @@ async def test_the_end_of_input_finishes_what_was_accepted() -> None:
     edge.send(*[change(n, "wait") for n in range(10)])
     edge.raw(json.dumps(change(10, "last line without an end")).encode())
     edge.connection.eof_received()
+    await edge.settle()
+    assert not edge.connection.finished.done()
     await edge.release()
     assert [reply["id"] for reply in edge.received] == list(range(11))
     assert edge.connection.exit_code == ExitCode.CLEAN
