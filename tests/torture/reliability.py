@@ -147,7 +147,7 @@ def _figures(figures: Counter[str], share: float) -> Iterator[str]:
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     yield f"## The last run\n\nVersion {__version__}, {day}, on {os.cpu_count()} processors: {done}.\n\n| | |\n|---|---|"
     for name, words in ROWS.items():
-        yield f"| {words} | {figures[name]:,} |".replace(",", " ")
+        yield f"| {words} | {f'{figures[name]:,}'.replace(',', ' ')} |"
     yield ""
 
 
