@@ -158,7 +158,7 @@ def _faults() -> Iterator[str]:
         yield f"### {guarantee.title}\n\n| with this fault ... | in | fails |\n|---|---|---|"
         for fault, failed in kept.items():
             if fault.guarantee == key:
-                test = f"`{failed[0].replace('|', '')}`" if failed else "**no test**"
+                test = f"`{failed[0].partition('[')[0]}`" if failed else "**no test**"
                 yield f"| {fault.breaks} | `{fault.file}` | {test} |"
         yield ""
 
