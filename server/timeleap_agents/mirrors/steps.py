@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 import msgspec
 from msgspec import Struct
 
-from timeleap_agents.mirrors.scratch import ByteRows, Scratch
+from timeleap_agents.mirrors.scratch import STAGE, ByteRows, Scratch
 
 
 class Step(Struct, frozen=True, array_like=True):
@@ -107,7 +107,8 @@ class PackedList(Generic[T]):
     def __init__(self, kind: type[T]) -> None:
         self._encoder = msgspec.msgpack.Encoder(enc_hook=self._number_of_file)
         self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=self._file)
-        self._rows = ByteRows(Scratch())
+        self._scratch = Scratch()
+        self._rows = ByteRows(self._scratch)
         self._files: list[Path] = []
         self._file_numbers: dict[Path, int] = {}
 
@@ -120,6 +121,8 @@ class PackedList(Generic[T]):
     def add(self, each: T) -> int:
         """Add one; returns its place."""
         self._rows.append(self._encoder.encode(each))
+        if len(self._rows) % STAGE == 0:
+            self._scratch.let_go()
         return len(self._rows) - 1
 
     def _number_of_file(self, file: Any) -> int:
