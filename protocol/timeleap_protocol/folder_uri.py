@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
-from urllib.parse import quote_from_bytes, unquote_to_bytes
+from pathlib import Path
+from urllib.parse import quote_from_bytes, unquote_to_bytes, urlsplit
 
+_HERE = frozenset(("", "localhost"))
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(.*)", re.DOTALL)
 """Of two characters at least: one is a drive."""
 _AUTHORITY = re.compile(r"//([^/?#]*)(.*)", re.DOTALL)
@@ -94,3 +97,21 @@ def _safely(text: str) -> str:
 
     plain = _ESCAPED.sub(normal, text)
     return "".join(char if char.isascii() else quote_from_bytes(char.encode()) for char in plain)
+
+
+def folder_of(uri: str) -> Path | None:
+    """The folder that a `file:` URI names; None for what is none, or names none of this machine."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    raw = unquote_to_bytes(parts.path)
+    if parts.scheme.lower() != "file" or parts.netloc.lower() not in _HERE or not raw or b"\0" in raw:
+        return None
+    if parts.query or parts.fragment:
+        return None
+    name = os.fsdecode(raw)
+    if os.name == "nt":
+        name = name.lstrip("/")
+    path = Path(name)
+    return path if path.is_absolute() else None

@@ -12,11 +12,9 @@ import os
 import sys
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import unquote_to_bytes, urlsplit
 
 from timeleap.errors import InvalidInputError
 
-_HERE: Final = frozenset(("", "localhost"))
 _BELOW_HOME: Final = {
     "data": ("XDG_DATA_HOME", ".local/share"),
     "config": ("XDG_CONFIG_HOME", ".config"),
@@ -89,21 +87,3 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     if found is None:
         raise InvalidInputError(f"{path}: there is no home directory that its ~ stands for; give the whole path")
     return found
-
-
-def folder_of(uri: str) -> Path | None:
-    """The folder that a `file:` URI names; None for what is none, or names none of this machine."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return None
-    raw = unquote_to_bytes(parts.path)
-    if parts.scheme.lower() != "file" or parts.netloc.lower() not in _HERE or not raw or b"\0" in raw:
-        return None
-    if parts.query or parts.fragment:
-        return None
-    name = os.fsdecode(raw)
-    if os.name == "nt":
-        name = name.lstrip("/")
-    path = Path(name)
-    return path if path.is_absolute() else None

@@ -536,7 +536,7 @@ class AsyncMethods(ABC):
         return await self.call("session/listAudit", params, models.trash.SessionListAuditResult)
 
     async def session_reload(self, *, session_id: str) -> models.shapes.SessionState:
-        """`session/reload`: takes over what is on disk after `externallyModified`.
+        """`session/reload`: takes over what is on disk after `externallyModified`; attaches where another process owns that by now.
 
         Args:
             session_id: The session.

@@ -20,9 +20,8 @@ from timeleap.features.files.taken_over import MovedSnapshots, find_moved_snapsh
 from timeleap.json_value import Json
 from timeleap.service import config
 from timeleap.sessions.documents.meta import Meta
-from timeleap.user_folders import folder_of
 from timeleap_client.errors import TimeleapRpcError
-from timeleap_protocol.folder_uri import canonical_folder_uri
+from timeleap_protocol.folder_uri import canonical_folder_uri, folder_of
 
 app = Commands()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from timeleap.service.service import guard, tell_recovery
 from timeleap.sessions.documents.companion_forms import refuse_bad
 from timeleap.sessions.shapes import Source, set_members
 from timeleap.storage.spare_descriptor import SPARE
+from timeleap_protocol.session_rows import OPEN
 
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
@@ -217,9 +218,21 @@ async def get_state(service: Service, params: SessionGetStateParams, call: Call)
 
 
 async def reload_session(service: Service, params: SessionReloadParams, call: Call) -> Json:
-    """Take over what another program wrote to the log."""
+    """Take over what another program wrote to the log, or attach to the process that owns by now what was put in the place
+    of the session's folder."""
     held = service.held(call, params.session_id)
-    await held.session.reload()
+    try:
+        await held.session.reload()
+    except SessionLockedError:
+        if service.network is None or call.client.is_peer:
+            raise
+        times, held.times = held.times, 1
+        await service.let_go(call, params.session_id)
+        place = {} if service.store.contains(held.session.path) else {"path": str(held.session.path)}
+        again: Any = OPEN.read_params({"sessionId": params.session_id, "access": "write", "create": False, **place})
+        state = await open_session(service, again, call)
+        (service.attached(call) | service.opened(call))[params.session_id].times = times
+        return state
     return await answer(service, held)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from timeleap.errors import SessionLockedError
 from timeleap.service.service import guard
 from timeleap.sessions.shapes import set_members
 from timeleap.store.listing import ListRequest
@@ -59,7 +60,11 @@ def _listing(page: SessionPage) -> Json:
 
 async def delete_session(service: Service, params: SessionDeleteParams, call: Call) -> Json:
     """Move the session to the store's trash."""
-    done = await service.store.delete(params.session_id, guard(params, call))
+    try:
+        done = await service.store.delete(params.session_id, guard(params, call))
+    except SessionLockedError:  # it was closed for it, and is not ours: read here, or put back while it was open
+        await service.drop(params.session_id)
+        raise
     if not done:
         return {"duplicate": True}
     await service.drop(params.session_id)

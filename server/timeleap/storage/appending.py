@@ -25,7 +25,7 @@ from msgspec import Struct
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.storage import durable
-from timeleap.storage.durable import OpenFile, crc32, failpoint, stalling
+from timeleap.storage.durable import Identity, OpenFile, crc32, failpoint, stalling
 from timeleap.storage.external_change import changed_log
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log
@@ -302,6 +302,15 @@ def check_untouched(log: StoredLog) -> None:
     """Raise ExternallyModifiedError if a program that takes no lock changed the log."""
     if not untouched(log):
         raise changed_log(log)
+
+
+def keeps_out(lock: tuple[str, Identity | None]) -> bool:
+    """True if a log's lock (`FileLock.place`) still keeps others out, or nobody can look: where another file has its name,
+    another process may own what stands here now."""
+    try:
+        return durable.is_still(*lock)
+    except OSError:
+        return True  # after a write this must not make it look undone; before one, the look at the log fails as well
 
 
 class Written(Struct):

@@ -483,13 +483,13 @@ def status(path: Path) -> FileStatus | None:
     return None
 
 
-def is_still(name: str, identity: Identity, size: int) -> bool:
-    """True if a name (links not followed) refers to that file, and that has this size."""
+def is_still(name: str, identity: Identity | None, size: int | None = None) -> bool:
+    """True if a name (links not followed) refers to that file, and that has this size, if one is given."""
     try:
         there = os.lstat(name)
     except FileNotFoundError:
         return False
-    return there.st_size == size and (there.st_dev, there.st_ino) == identity
+    return size in (None, there.st_size) and (there.st_dev, there.st_ino) == identity
 
 
 def set_change_time_apart(path: Path) -> bool:

@@ -10,7 +10,7 @@ from timeleap.storage.reader import StoredLog
 
 
 def changed_log(log: StoredLog) -> ExternallyModifiedError:
-    """The error of a log that a program that takes no lock has changed. Raises StorageFailureError."""
+    """The error of a log that a program that takes no lock has changed, it or the lock's file. Raises StorageFailureError."""
     try:
         words = _change_in_words(log)
     except OSError as error:
@@ -27,7 +27,14 @@ def _change_in_words(log: StoredLog) -> str:
         return f"another program has put another file in the place of {name}"
     if there.size < log.state.length:
         return f"another program has cut {log.state.length - there.size:,} bytes off the end of {name}"
+    if there.size == log.state.length:
+        return f"the lock file of {name} was replaced or removed, so another process may own the session by now"
     return f"{name} was changed by a program that takes no lock"
+
+
+def undecided(lost: str) -> ExternallyModifiedError:
+    """The error of a log whose loss nobody has accepted."""
+    return ExternallyModifiedError(f"{lost}; nothing is written until session/reload accepts the log as it is")
 
 
 def changed_names(path: Path) -> ExternallyModifiedError:

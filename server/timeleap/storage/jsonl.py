@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
@@ -21,9 +21,8 @@ from timeleap.placeholders import placeholders
 from timeleap.storage import appending, durable, load, rewrite, scrub, validation
 from timeleap.storage.appending import UnwritableError, WriteGroup, WriteQueue, Written, group_on
 from timeleap.storage.damage import Damage, Recovery
-from timeleap.storage.durable import FileStatus
 from timeleap.storage.engine import Drafted, LogEngine
-from timeleap.storage.external_change import changed_log
+from timeleap.storage.external_change import changed_log, undecided
 from timeleap.storage.index import index_path
 from timeleap.storage.log_notes import MemoryNotes, Notes
 from timeleap.storage.log_values import (
@@ -44,14 +43,11 @@ from timeleap.storage.opened_log import Loaded
 from timeleap.storage.owner_lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.reader import LogReader, StoredLog, head_end, head_start
 from timeleap.storage.rewrite import NewLog, Timelines
-from timeleap.storage.validation import Validation
 from timeleap.storage.watch import Watch
 from timeleap.uncancelled_work import LogThread
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-
-_PATIENCE_SECONDS: Final = 1.0
 
 
 class Follower:
@@ -76,7 +72,7 @@ class Follower:
         self.just_checked = False  # opening has looked at everything
         # Acknowledged lines that are not there: nothing is written until that is accepted.
         self.lost: Damage | None = None
-        self._index_seen: FileStatus | None = None  # the index that says what is lost
+        self._index_seen: durable.FileStatus | None = None  # the index that says what is lost
 
     def head_at(self, state: LogState) -> str:
         return self.log.head(self.notes.epoch, self.generation, state)
@@ -101,6 +97,7 @@ class Follower:
 
     async def reload(self, create: bool) -> None:
         """Mend and show the log, whatever the checksums were; the head changes. What it has lost is told, once."""
+        self.notes.refresh()  # now that we have the lock: before, those of another folder may have been read
         taken = partial(load.taken_over, told=self.lost is not None)
         found = await self.in_thread(taken, self.path, create, self.log)
         await self.in_thread(self.notes.bump_epoch)
@@ -140,14 +137,14 @@ class Follower:
         """True if somebody may have accepted what the log has lost: another index is beside it."""
         return self.lost is not None and durable.status(index_path(self.path)) != self._index_seen
 
-    async def check(self, progress: Progress | None) -> Validation | None:
+    async def check(self, progress: Progress | None) -> validation.Validation | None:
         """Check the whole log, in a thread of its own; None if there was no need, or nobody needs it any more."""
         writable = self._access == "write" and self.owned
         return await validation.validate_in_thread(
             self.log, parsed=self._parsed, writable=writable, abandoned=self._stand_back, progress=progress
         )
 
-    async def adopt(self, found: Validation) -> tuple[list[Damage], bool]:
+    async def adopt(self, found: validation.Validation) -> tuple[list[Damage], bool]:
         """Show the log as a check found it. Returns damage that was not known, and whether the history changed."""
         while True:
             log = self.log
@@ -181,8 +178,8 @@ class Follower:
             self.working -= 1
 
     def _stand_back(self) -> bool:
-        """Called now and then by the thread that checks the log: what somebody waits for goes first, for a while."""
-        patience = time.monotonic() + _PATIENCE_SECONDS
+        """Called now and then by the thread that checks the log: what somebody waits for goes first, for a second."""
+        patience = time.monotonic() + 1.0
         while self.working and not self.closed and time.monotonic() < patience:
             time.sleep(0.002)
         return self.closed
@@ -244,17 +241,24 @@ class LockedLog(WriteQueue):
 
     def look(self) -> bool:
         """Look whether a program that takes no lock has changed the log."""
-        if self._shown.owned and self.lock.held and not self.modified:
-            self.modified = not appending.untouched(self._shown.log)
+        shown = self._shown
+        if shown.owned and self.lock.held and not self.modified:
+            self.modified = not (appending.untouched(shown.log) and appending.keeps_out(self.lock.place))
         return self.modified
+
+    def keep_to_lock(self) -> None:
+        """Refuse to change what may be another process's by now, or to tell that it was changed."""
+        if self.lock_mode == "hold" and not appending.keeps_out(self.lock.place):
+            self.modified = True
+            raise changed_log(self._shown.log)
 
     def check_unmodified(self) -> None:
         if self.refusal is not None:
             raise self.refusal
         if (lost := self._shown.lost) is not None:
-            raise ExternallyModifiedError(
-                f"{lost.message}; nothing is written until session/reload accepts the log as it is"
-            )
+            raise undecided(lost.message)
+        if self.durability == "disk":  # without a sync one look counts: the one after the write
+            self.keep_to_lock()
         if self.modified:
             raise changed_log(self._shown.log)
 
@@ -267,6 +271,7 @@ class LockedLog(WriteQueue):
             self.check_unmodified()
 
     def begin(self, job: Callable[[LogState], Awaitable[T]], rewrites: bool) -> Awaitable[T]:
+        self.keep_to_lock()
         if rewrites:
             self.check_rewritable()
         return job(self._shown.log.state)
@@ -296,7 +301,7 @@ class LockedLog(WriteQueue):
         assert isinstance(new, NewLog)
         shown, before = self._shown, self._shown.log.state
         try:
-            log = rewrite.commit_log(new, shown.timelines)
+            log = rewrite.commit_log(new, shown.timelines, self.keep_to_lock)
         except UnwritableError as error:
             self.refusal = error
             raise
@@ -319,15 +324,15 @@ class LockedLog(WriteQueue):
         self.check_unmodified()
         shown = self._shown
         if timeline_id is not None:
-            changed = await shown.in_thread(scrub.revise_closed, shown.timelines.path(timeline_id), edit)
-            if changed:
-                await shown.in_thread(shown.notes.bump_epoch)
-            return changed
+            path, changed_it = shown.timelines.path(timeline_id), shown.notes.bump_epoch
+            return await shown.in_thread(scrub.revise_closed, path, edit, changed_it)
         log, changed = await shown.in_thread(self._noting, scrub.revise_live, shown.log, edit, shown.notes.bump_epoch)
         shown.wrote(log)
         return changed
 
     async def reload(self) -> None:
+        if self.lock_mode == "hold":
+            await self.lock.acquire("hold")  # another file where the one of before has lost its name
         await self._shown.reload(self.lock_mode == "hold" or self._shown.lost is not None)
         self.refusal, self.modified = None, False
 
@@ -350,6 +355,7 @@ class LockedLog(WriteQueue):
             return super()._append_alone(lambda _: records, mark)
         self.check_unmodified()
         after = self._noting(appending.write_record, log, file, records[0])
+        self.keep_to_lock()
         if not isinstance(after, LogState):
             return self._committed(after)[0]
         shown.wrote(log.at(after))
@@ -389,7 +395,9 @@ class LockedLog(WriteQueue):
 
     def _write(self, group: WriteGroup) -> Written:
         write = self._writer.timed if self.durability == "disk" else appending.write_group
-        return self._noting(write, self._shown.log, group, self.durability)
+        written = self._noting(write, self._shown.log, group, self.durability)
+        self.keep_to_lock()  # who has copied the folder, and replaced it, may not have what was written
+        return written
 
     def _noting(self, write: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
@@ -555,7 +563,10 @@ class JsonlEngine(LogEngine):
         self._locked.submit(append)
 
     async def at_turn(self, read: Callable[[], T], *, latest: bool = True) -> T:
-        return read() if self._locked.idle and not self._shown.closed else await super().at_turn(read)
+        if self.access != "read" and (self._shown.closed or not self._locked.idle):
+            self._check_writable()
+            await self._locked.run(partial(asyncio.sleep, 0))
+        return read()
 
     async def run(self, job: Callable[[LogState], Awaitable[T]], *, rewrites: bool = False) -> T:
         self._check_writable()

@@ -21,10 +21,16 @@ LOCK_SECONDS = 5.0
 
 
 class FileLock:
-    """An exclusive lock between processes on a file; the system frees it at once when the process dies."""
+    """An exclusive lock between processes on a file; the system frees it at once when the process dies.
+
+    Attributes:
+        place: The name of the file, and, while the lock is held, which file that is: one that has lost its name, since it
+            was moved away or removed, keeps nobody out.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.place: tuple[str, durable.Identity | None] = str(path), None
         self._fd = -1
 
     @property
@@ -32,23 +38,27 @@ class FileLock:
         return self._fd >= 0
 
     def try_acquire(self) -> bool:
-        """Take the lock if it is free. Raises OSError where the lock file cannot be made or opened."""
-        while True:
+        """Take the lock if it is free; one that is held on a file which has lost its name is let go of then, and only then.
+        Raises OSError where the lock file cannot be made or opened."""
+        while not (self.held and durable.is_still(*self.place)):
             fd = durable.open_regular(self._path, os.O_RDWR | os.O_CREAT)
             try:
                 free = _try_lock(fd)
                 there = durable.status(self._path)
-                ours = free and there is not None and there.identity == durable.status_of(fd).identity
+                identity = durable.status_of(fd).identity
+                ours = free and there is not None and there.identity == identity
             except BaseException:
                 os.close(fd)
                 raise
             if ours:
-                self._fd = fd
+                self.release()
+                self._fd, self.place = fd, (self.place[0], identity)
                 return True
             os.close(fd)
             if not free:
                 return False
             # Somebody removed the file meanwhile: a lock on it keeps nobody out.
+        return True
 
     def write(self, data: bytes) -> None:
         """Replace the lock file's content (the owner record; `read` returns it).
@@ -73,7 +83,7 @@ class FileLock:
 
     def release(self) -> None:
         """Free the lock. Idempotent. The file stays: removing it would race with the next owner."""
-        fd, self._fd = self._fd, -1
+        fd, self._fd, self.place = self._fd, -1, (self.place[0], None)
         if fd >= 0:
             try:
                 _unlock(fd)

@@ -8,7 +8,7 @@ crash after it leaves the new one live and the old one as a timeline.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -69,9 +69,6 @@ MAX_GONE: Final = 100
 _REMEMBERED: Final = 8
 _STEP: Final = 1024
 _FLUSH: Final = 1 << 20
-
-
-# Timelines
 
 
 class Beginning(NamedTuple):
@@ -354,12 +351,12 @@ def _begin_as_timeline(draft: Draft, timeline_id: str, timelines: Timelines) -> 
     return source
 
 
-def commit_log(new: NewLog, timelines: Timelines) -> StoredLog:
+def commit_log(new: NewLog, timelines: Timelines, check_lock: Callable[[], None]) -> StoredLog:
     """Put a drafted log in the place of the present one. Blocking. Returns the live log, which is still the old one where
     the new one has its bytes.
 
     Raises:
-        ExternallyModifiedError, StorageFailureError: Nothing was changed.
+        ExternallyModifiedError, StorageFailureError: Nothing was changed, as with what `check_lock` raises at last.
         UnwritableError: It was changed, but that may not last.
     """
     log, draft, (before, source) = new.old, new.draft, new.files
@@ -373,6 +370,7 @@ def commit_log(new: NewLog, timelines: Timelines) -> StoredLog:
         if draft.borrow is None:
             log.file.sync()
         check_untouched(log)
+        check_lock()
         live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
         made = live.status()._replace(names=1)
         _exchange(log, draft, new.timeline)

@@ -68,9 +68,9 @@ def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tupl
     return draft.live(live), changed
 
 
-def revise_closed(path: Path, edit: Edit) -> int:
+def revise_closed(path: Path, edit: Edit, changed_it: Callable[[], None] = lambda: None) -> int:
     """Rewrite a log that nobody writes to: a timeline, or that of a session which is not open. Blocking. Says how many
-    lines changed; what is torn at its end is edited as a line, and stays torn.
+    lines changed, and calls `changed_it` if any did; what is torn at its end is edited as a line, and stays torn.
 
     Raises:
         StorageFailureError: Nothing was changed, or that it was may not last.
@@ -93,6 +93,7 @@ def revise_closed(path: Path, edit: Edit) -> int:
             durable.replace_file(draft.file.path, path)
         _move_index(draft, path)
         durable.sync_directory(path.parent)
+        changed_it()
     return changed
 
 

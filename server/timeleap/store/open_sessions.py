@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -136,8 +137,7 @@ class Openings:
         with storage_errors(f"look for a session in {path}", path):
             if not path.is_dir() or not is_session(path):
                 raise SessionNotFoundError(f"there is no session in {path}", path=str(path))
-        key = _identity(path)
-        open_as = next((name for name, entry in self._entries.items() if entry.key == key), None)
+        open_as = next((name for name, entry in self._entries.items() if _lies_in(entry, path)), None)
         if open_as is not None:
             return SessionLocation(open_as, path, path)
         name = path.name if wanted is None else check_session_id(wanted)
@@ -159,7 +159,7 @@ class Openings:
         """Open a session that exists, in `path` if that is not in the store, or count one more opening. Call at its
         turn. A session that is only read becomes writable when somebody asks for that."""
         entry = self._entries.get(session_id)
-        if entry is not None and path is not None and entry.key != _identity(path):
+        if entry is not None and path is not None and not _lies_in(entry, path):
             return await self.open(new_session_id(), path, access, progress)  # another one took the name meanwhile
         if entry is None:
             entry = self._entries[session_id] = await self._first(session_id, path, access, progress)
@@ -172,6 +172,10 @@ class Openings:
             await entry.session.companion.recover()
             entry.session.unreachable = self._problem()
             entry.session.emit(Event("accessChanged", entry.session.head, {"access": "owner"}))
+        if entry.session.access == "owner" and entry.session.engine.recovery.modified:
+            owner = listing.holder_of(entry.session.path).owner
+            if owner is not None and owner["pid"] != os.getpid():
+                await entry.session.reload()  # refused: what was put in its place is another process's
         entry.times += 1
         return entry.session
 
@@ -180,7 +184,7 @@ class Openings:
         written to."""
         async with self.turn(session_id):  # it may be on its way
             entry = self._entries.get(session_id)
-            if entry is None or entry.key != _identity(path) or entry.session.access != "owner":
+            if entry is None or entry.session.access != "owner" or not _lies_in(entry, path):
                 raise SessionNotOpenError(f"this process does not own the session in {path}")
             entry.times += 1
             return entry.session
@@ -317,6 +321,11 @@ async def _check_in_background(session: Session, engine: LogEngine) -> None:
         session.emit(Event(damaged.kind, session.head, {"kind": damaged.kind, "message": text}, WARNING))
     for problem in await asyncio.to_thread(lambda: list(line_problems(session.path, LARGE, least=SMALL))):
         session.transactions.warn(problem.kind, problem.message)
+
+
+def _lies_in(entry: _Entry, path: Path) -> bool:
+    """True if a session is the one in a directory, or what was put in its place and is ours."""
+    return entry.key == _identity(path) or (path == entry.session.path and not entry.session.engine.recovery.modified)
 
 
 def _identity(path: Path) -> Identity:

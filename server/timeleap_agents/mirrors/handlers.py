@@ -15,13 +15,12 @@ from timeleap.call import NO_CONTROL
 from timeleap.errors import InvalidInputError, SessionLockedError, TimeleapError
 from timeleap.sessions.companion import problem_of
 from timeleap.sessions.shapes import Cause, Mutation, set_members
-from timeleap.user_folders import folder_of
 from timeleap_agents.mirrors import adopting
 from timeleap_agents.mirrors.bridge import bridge_of
 from timeleap_agents.mirrors.folders import names_session, usual_folder
 from timeleap_agents.mirrors.record_list import PendingSnapshot
 from timeleap_protocol.bridge_rows import CATCH_UP
-from timeleap_protocol.folder_uri import canonical_folder_uri
+from timeleap_protocol.folder_uri import canonical_folder_uri, folder_of
 from timeleap_protocol.limits import MAX_FILE_ROOTS
 
 if TYPE_CHECKING:

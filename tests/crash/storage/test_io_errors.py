@@ -18,7 +18,7 @@ from timeleap.storage.appending import UnwritableError
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.reader import same_as_live
 
-CODES = [errno.EIO, errno.ENOSPC]
+CODES = [errno.EIO, errno.ENOSPC, errno.ESTALE, errno.EDQUOT, errno.EROFS, errno.EACCES]
 LIMIT = 200  # more calls than any operation makes
 
 
@@ -103,7 +103,7 @@ async def outcome_of(name: str, folder: Path) -> Log:
     return lines_of(engine)
 
 
-@pytest.mark.parametrize("code", CODES, ids=errno.errorcode.__getitem__)
+@pytest.mark.parametrize("code", mostly_long(CODES, every=6), ids=errno.errorcode.__getitem__)
 @pytest.mark.parametrize("onwards", [False, True], ids=["once", "for ever"])
 @pytest.mark.parametrize("name", mostly_long(OPERATIONS))
 async def test_the_nth_changing_call_fails(folder: Path, name: str, onwards: bool, code: int) -> None:

@@ -208,7 +208,7 @@ export interface Methods {
   "session/purge": { params: SessionPurgeParams; result: SessionPurgeResult };
   /** Lists who changed the approvals of a session, and what was taken out of it; newest first. */
   "session/listAudit": { params: SessionListAuditParams; result: SessionListAuditResult };
-  /** Takes over what is on disk after `externallyModified`. */
+  /** Takes over what is on disk after `externallyModified`; attaches where another process owns that by now. */
   "session/reload": { params: SessionReloadParams; result: SessionState };
   /** Checks every record of the log; changes nothing. */
   "session/verify": { params: SessionVerifyParams; result: VerifyResult };

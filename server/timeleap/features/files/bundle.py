@@ -43,7 +43,7 @@ from timeleap.storage.durable import (
     replace_file,
     storage_errors,
 )
-from timeleap.user_folders import folder_of
+from timeleap_protocol.folder_uri import folder_of
 from timeleap_protocol.limits import MAX_FILE_ROOTS
 
 SNAPSHOTS_NAME: Final = "snapshots.json"

@@ -15,8 +15,7 @@ from timeleap.json_value import Json
 from timeleap.sessions.documents.companion_forms import FORMS, CompanionForm
 from timeleap.sessions.documents.json_files import BAD, Problems, choice, is_encodable, items, model, text, whole
 from timeleap.sessions.documents.meta import Meta
-from timeleap.user_folders import folder_of
-from timeleap_protocol.folder_uri import canonical_folder_uri
+from timeleap_protocol.folder_uri import canonical_folder_uri, folder_of
 from timeleap_protocol.limits import MAX_FILE_PATTERNS, MAX_FILE_ROOTS
 
 FilesMode = Literal["off", "checkpoint", "turn"]

@@ -45,8 +45,7 @@ from timeleap.features.files.wire_forms import RootChange, cursor_behind, shown_
 from timeleap.json_value import Json
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.shapes import set_members
-from timeleap.user_folders import folder_of
-from timeleap_protocol.folder_uri import canonical_folder_uri
+from timeleap_protocol.folder_uri import canonical_folder_uri, folder_of
 
 MAX_SKIPPED: Final = 1000
 STAGES: Final = {"snapshot": "Saving files", "compare": "Comparing files", "restore": "Putting files back"}

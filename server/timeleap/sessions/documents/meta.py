@@ -270,9 +270,10 @@ class Meta:
         self.uid_is_new = False
 
     def refresh(self) -> None:
-        """Read the file again at the next use."""
+        """Read the file again at the next use; if it is gone, what it said counts: the folder may be away for a moment."""
         with self._lock:
-            self._document = None
+            if self.existing:
+                self._document = None
 
     @property
     def warnings(self) -> list[dict[str, Any]]:

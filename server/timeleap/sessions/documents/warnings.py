@@ -72,7 +72,7 @@ def log_warnings(engine: LogEngine, log: Path) -> list[dict[str, Any]]:
     recovery = engine.recovery
     found = loss_warnings(engine, log)
     if recovery.modified:
-        text = f"another program has changed {log.name}; reload the session (session/reload) to take over its state"
+        text = f"another program has changed {log.name} or its lock file; reload the session (session/reload) to go on"
         found.append({"kind": ExternallyModifiedError.kind, "message": text})
     found += [asdict(warning) for warning in engine.damage()]
     if recovery.cut_bytes:

@@ -18,7 +18,7 @@ from timeleap.sessions.documents import json_files as files
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.session_files import META_NAME
 from timeleap.storage.record import checkpoint_record, message_record, read_tl, with_member
-from timeleap.user_folders import folder_of
+from timeleap_protocol.folder_uri import folder_of
 from timeleap_protocol.limits import MAX_FILE_PATTERNS, MAX_FILE_ROOTS
 
 WHOLE = {"snapshot": "f12-0123456789ab", "changed": 3, "skipped": 0, "ms": 40}
