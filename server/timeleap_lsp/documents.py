@@ -18,10 +18,10 @@ from timeleap.rpc.codec import Pieces, decode, encode
 from timeleap.service.service import Service
 from timeleap.sessions.session import Session
 from timeleap.storage.durable import is_regular
-from timeleap.user_folders import folder_of
 from timeleap_lsp.agent_files import AgentTranscript, recognised
 from timeleap_lsp.methods_asked import CLOSE, OPEN
 from timeleap_lsp.record_lines import LogTranscript
+from timeleap_protocol.folder_uri import folder_of
 from timeleap_protocol.method import Method
 
 LOG: Final = re.compile(r"context(?:_[1-9][0-9]{0,17})?\.jsonl")

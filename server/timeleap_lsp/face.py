@@ -18,12 +18,12 @@ from timeleap.call import Call, Client
 from timeleap.errors import InvalidInputError, TimeleapError
 from timeleap.rpc.protocol import Work
 from timeleap.service.service import Service
-from timeleap.user_folders import folder_of
 from timeleap_lsp import diagnostics, hover, lenses, links, outline
 from timeleap_lsp.documents import Documents, LogDocument
 from timeleap_lsp.editor_commands import COMMANDS, Editor, EditorCommands
 from timeleap_lsp.methods_asked import LIST
 from timeleap_lsp.record_lines import RecordLines
+from timeleap_protocol.folder_uri import folder_of
 from timeleap_protocol.method import Method
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from lsprotocol import types
 
 from timeleap.json_value import Json
 from timeleap.summaries.calls import calls_in
-from timeleap.user_folders import folder_of
 from timeleap_lsp.record_lines import RecordLines
+from timeleap_protocol.folder_uri import folder_of
 
 MOST_LINES: Final = 500
 MOST: Final = 500
