@@ -67,7 +67,8 @@ class SharedNotifications:
         if params is not self._params:
             self._params = params
             self._frames = {}
-        if (frame := self._frames.get(form)) is None:
+        frame = self._frames.get(form)
+        if frame is None:
             body = encode({"jsonrpc": "2.0", "method": method, "params": params})
             frame = self._frames[form] = form % (len(body), body)
         return frame

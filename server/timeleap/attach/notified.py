@@ -78,7 +78,8 @@ class NotifiedApprovals:
     def tell_ends(self, client: Client, session_id: str, ends: Iterable[dict[str, Any]]) -> None:
         """Notify the client of those ends that it does not know, each given as members of the notification."""
         for end in ends:
-            if isinstance(name := end.get("approvalId"), str) and self.ends(name):
+            name = end.get("approvalId")
+            if isinstance(name, str) and self.ends(name):
                 client.notify(RESOLVED, {"sessionId": session_id, **end})
 
     def passes(self, method: str, params: bytes) -> bool:

@@ -79,10 +79,12 @@ def first_usable(environ: Mapping[str, str], use: Callable[[Path], T]) -> T:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
-    if chosen := environ.get(DIRECTORY_VARIABLE):
+    chosen = environ.get(DIRECTORY_VARIABLE)
+    if chosen:
         yield Path(chosen)
         return
-    if runtime := environ.get("XDG_RUNTIME_DIR"):
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if runtime:
         yield Path(runtime, "timeleap")
     # Not `tempfile.gettempdir`: it tries directories by writing into them, and costs start-up time.
     for temporary in (environ.get("TMPDIR"), "/tmp"):  # noqa: S108 - below it, a directory of our own

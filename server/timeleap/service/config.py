@@ -102,7 +102,8 @@ def load(
     if environ.get(KEY_VARIABLE):
         # The key itself goes before a file that holds one, unless a flag or an option names it.
         for values in sources.values():
-            if isinstance(group := values.get("summarizer"), dict):
+            group = values.get("summarizer")
+            if isinstance(group, dict):
                 group.pop("apiKeyFile", None)
     sources |= {"command line": flags, "initializationOptions": options}
     warnings: list[str] = []
@@ -192,7 +193,8 @@ def _read_file(path: Path) -> dict[str, Any]:
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
-        if text := environ.get(setting.variable):
+        text = environ.get(setting.variable)
+        if text:
             group, _, key = name.rpartition(".")
             (found.setdefault(group, {}) if group else found)[key] = text
     return found

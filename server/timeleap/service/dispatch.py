@@ -37,7 +37,8 @@ class Handlers(dict[str, Handler]):
         self.begins: dict[str, Callable[[OpenHandle, Any, Call, Told], bool]] = {}  # `Method.begun_by`, loaded
 
     def __missing__(self, method: str) -> Handler:
-        if (reason := self.unsupported.get(method)) is not None:
+        reason = self.unsupported.get(method)
+        if reason is not None:
             raise NotSupportedByStoreError(f"a store in a database does not do {method}: {reason}", method=method)
         row = ANSWERED[method]
         handler: Handler = self._loaded(method, row.handler or "")

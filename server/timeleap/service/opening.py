@@ -56,9 +56,11 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
         directories = {each.session.path: name for name, each in opened.items()}
         directories |= {each.place.directory: name for name, each in attached.items()}
         session_id = directories.get(path) if path is not None else None
-    if attachment := attached.get(session_id or ""):
+    attachment = attached.get(session_id or "")
+    if attachment:
         return await _attach_again(service, params, call, attachment, wanted)
-    if held := opened.get(session_id or ""):
+    held = opened.get(session_id or "")
+    if held:
         return await _open_again(service, params, call, held, wanted)
     try:
         return await _open_here(service, params, call, path, wanted)
@@ -207,7 +209,8 @@ async def close_session(service: Service, params: SessionCloseParams, call: Call
 
 async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
-    if held := service.opened(call).get(params.session_id):
+    held = service.opened(call).get(params.session_id)
+    if held:
         state = await held.session.at_turn(lambda: held.session.wire(held.access))
         if not held.session.meta.accompanied:
             return state
@@ -238,7 +241,8 @@ async def reload_session(service: Service, params: SessionReloadParams, call: Ca
 
 async def fork_session(service: Service, params: SessionForkParams, call: Call) -> Json:
     """Copy the history up to a checkpoint into a new session, and open that."""
-    if attachment := service.attached(call).get(params.session_id):
+    attachment = service.attached(call).get(params.session_id)
+    if attachment:
         await attachment.settle()  # what it copies is read from disk
     async with service.reachable():
         forked = await service.store.fork(

@@ -1,87 +1,29 @@
-"""Pages of history, straight from the log's bytes; and the opaque cursors of all listings.
+"""Pages of history, straight from the log's bytes.
 
 A page costs two binary searches in the index and one read; a message is copied from the log to the reply, it never
 becomes a Python object (unless it carries our reserved key).
-
-A cursor is base64url over a small JSON object. It carries the listing's name and its fixed parameters, so that one
-from another listing, or made up, is refused as unknown instead of giving a wrong page.
 """
 
 from __future__ import annotations
 
-import base64
 from bisect import bisect_left, bisect_right
-from contextlib import suppress
 from itertools import accumulate, compress
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.rpc.codec import Pieces, encode
-from timeleap.sessions.logs import begin_of, end_of, era_of, fitting
+from timeleap.service.cursors import Position, encode_cursor, unknown_cursor
+from timeleap.sessions.logs import begin_of, end_of, fitting
 from timeleap.storage.log_values import LogLines, RecordFlag, RecordKind, Row
 from timeleap.storage.reader import LogReader
 from timeleap.storage.record import SENDER, TL_MARK, USUAL_MARKS, as_sent, read_tl
-
-if TYPE_CHECKING:
-    from timeleap.sessions.session import Session
-
-T = TypeVar("T")
-P = TypeVar("P", bound="Position")
 
 _IS_MESSAGE: Final = bytes(kind == RecordKind.MESSAGE for kind in range(256))
 _IS_MARKED: Final = bytes(flags & 1 for flags in range(256))  # RecordFlag.HAS_TL
 _PIECE: Final = 128 * 1024  # bytes of a reply made at once: they stay in the processor's cache until they are written
 _META: Final = (("requestId", "r"), ("batchId", "b"), ("fromSessionId", SENDER))
 """Members of `meta`, and the marks they come from."""
-
-
-def encode_cursor(listing: str, **position: Any) -> str:
-    """Make a cursor of `listing` that holds `position`."""
-    raw = msgspec.json.encode({"of": listing, **position})
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
-
-
-def decode_cursor(cursor: str, listing: str, position: type[T]) -> T:
-    """The position that `encode_cursor` put in, as a `position`. Raises `unknown_cursor`."""
-    with suppress(ValueError, msgspec.DecodeError):
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        members = msgspec.json.decode(raw, type=dict[str, Any])
-        if members.pop("of", None) == listing:
-            return msgspec.convert(members, position)
-    raise unknown_cursor()
-
-
-def unknown_cursor() -> InvalidInputError:
-    """The error for what is no cursor of the listing."""
-    return InvalidInputError.of("cursor", "unknown cursor: use the nextCursor of this listing")
-
-
-class Offset(Struct, frozen=True):
-    """The position in a simple listing: how many entries were given."""
-
-    done: Annotated[int, msgspec.Meta(ge=0)]
-
-
-def cursor_offset(cursor: str | None, listing: str) -> int:
-    """The offset at which a simple listing continues; 0 without a cursor. Raises as `decode_cursor`."""
-    return 0 if cursor is None else decode_cursor(cursor, listing, Offset).done
-
-
-def cursor_after(done: int, total: int, listing: str) -> str | None:
-    """The cursor of a simple listing that has given `done` of `total` entries; None at its end."""
-    return encode_cursor(listing, done=done) if done < total else None
-
-
-class Position(Struct, frozen=True):
-    """A position in a log of a session: in a timeline, or in the live log of an era."""
-
-    session_id: str
-    timeline_id: str | None
-    era: str
 
 
 class Span(Position, frozen=True):
@@ -96,27 +38,6 @@ class Span(Position, frozen=True):
     def cursor(self, listing: str) -> str | None:
         """A cursor of `listing` that continues this span; None if nothing is left."""
         return encode_cursor(listing, **asdict(self)) if self.start < self.stop else None
-
-
-def check_era(era: str, head: str) -> None:
-    """Refuse a cursor from before a rewrite: HeadConflictError, with the present head."""
-    if era != era_of(head):
-        raise HeadConflictError("the log was rewritten since this cursor was given: start the listing again", head=head)
-
-
-def position_of(cursor: str, listing: str, position: type[P], session: Session) -> P:
-    """The position that a cursor of `listing` stands for, in a log of the session.
-
-    Raises:
-        InvalidInputError: It is no cursor of that listing of that session.
-        HeadConflictError: The log was rewritten since.
-    """
-    found = decode_cursor(cursor, listing, position)
-    if found.session_id != session.session_id:
-        raise unknown_cursor()
-    if found.timeline_id is None:
-        check_era(found.era, session.head)
-    return found
 
 
 class HistoryPage(NamedTuple):

@@ -12,8 +12,9 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from timeleap.rpc.codec import Pieces, encode
-from timeleap.service import paging
-from timeleap.service.paging import HistoryPage, Position, Span
+from timeleap.service import cursors, paging
+from timeleap.service.cursors import Position
+from timeleap.service.paging import HistoryPage, Span
 from timeleap.sessions.logs import (
     LogPoint,
     Logs,
@@ -82,7 +83,7 @@ def _continued(
     session: Session, params: GetHistoryParams | GetRecordsParams | ListCheckpointsParams, call: Call, kind: type[P]
 ) -> tuple[LogReader, P | None]:
     """The log that is asked for, and the position in it of a cursor. Raises as `position_of`; TimelineNotFoundError."""
-    left = None if params.cursor is None else paging.position_of(params.cursor, call.method, kind, session)
+    left = None if params.cursor is None else cursors.position_of(params.cursor, call.method, kind, session)
     timeline_id = params.timeline_id if left is None else left.timeline_id
     return session.engine if timeline_id is None else session.engine.timeline(timeline_id), left
 
@@ -157,7 +158,7 @@ def get_records(session: Session, params: GetRecordsParams, call: Call) -> Json:
         place = session.session_id, params.timeline_id, era_of(session.head)
         left = RecordsLeft(*place, start, stop, params.roles)
     if not 0 <= left.start <= left.stop <= reader.state.lines:
-        raise paging.unknown_cursor()
+        raise cursors.unknown_cursor()
     stop = min(left.start + (params.limit or DEFAULT_PAGE), left.stop)
     if left.start < stop:
         stop = fitting(reader, left.start, stop, DEFAULT_PAGE_BYTES)
@@ -168,7 +169,7 @@ def get_records(session: Session, params: GetRecordsParams, call: Call) -> Json:
         and (left.roles is None or _ROLE.decode(row.body).role in left.roles)
     ]
     more = stop < left.stop
-    cursor = paging.encode_cursor(call.method, **asdict(replace(left, start=stop))) if more else None
+    cursor = cursors.encode_cursor(call.method, **asdict(replace(left, start=stop))) if more else None
     return {"records": records, **set_members(next=stop if more else None, nextCursor=cursor)}
 
 
@@ -192,7 +193,7 @@ def list_checkpoints(session: Session, params: ListCheckpointsParams, call: Call
     count = spans_of_page(reader, start, count, left.newest_first)
     found = told_checkpoints(reader, start, count, left.newest_first)
     left = replace(left, done=left.done + count)
-    cursor = paging.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None
+    cursor = cursors.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None
     return {"checkpoints": [checkpoint.wire() for checkpoint in found], **set_members(nextCursor=cursor)}
 
 
@@ -231,9 +232,9 @@ def _listed(
 ) -> tuple[Sequence[T], str | None]:
     """A page of a simple listing, and the cursor of the next."""
     listing = f"{call.method} {session.session_id}"
-    start = paging.cursor_offset(params.cursor, listing)
+    start = cursors.cursor_offset(params.cursor, listing)
     stop = min(start + (params.limit or DEFAULT_PAGE), len(entries))
-    return entries[start:stop], paging.cursor_after(stop, len(entries), listing)
+    return entries[start:stop], cursors.cursor_after(stop, len(entries), listing)
 
 
 class DiffCursor(Struct, frozen=True):
@@ -255,15 +256,15 @@ async def diff(service: Service, params: DiffParams, call: Call) -> Json:
     sides = (_point(params.from_), _point(params.to))
     left = None
     if params.cursor is not None:
-        left = paging.decode_cursor(params.cursor, call.method, DiffCursor)
+        left = cursors.decode_cursor(params.cursor, call.method, DiffCursor)
         if (left.session_id, left.sides) != (session.session_id, sides):
-            raise paging.unknown_cursor()
-        paging.check_era(left.era, head)
+            raise cursors.unknown_cursor()
+        cursors.check_era(left.era, head)
     begin = DiffCursor(session.session_id, sides, (-1, -1), 0, 0, 0, era_of(head))
     limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
     work = _compare(logs, left, begin, limit, max_bytes)
     page, rest = await service.slices.run(work, call.byte_progress("comparing"))
-    return {**page, **set_members(nextCursor=rest and paging.encode_cursor(call.method, **asdict(rest)))}
+    return {**page, **set_members(nextCursor=rest and cursors.encode_cursor(call.method, **asdict(rest)))}
 
 
 def _compare(
@@ -308,7 +309,7 @@ def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: in
 def _as_long(side: Stretch, lines: int) -> Stretch:
     """The side as it was when the first page was asked for: a log only grows until it is rewritten."""
     if not 0 <= lines <= side.log.state.lines:
-        raise paging.unknown_cursor()
+        raise cursors.unknown_cursor()
     return replace(side, lines=lines)
 
 

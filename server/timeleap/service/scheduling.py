@@ -106,7 +106,8 @@ class RequestOrder:
     def waiting_elsewhere(self, session_id: str) -> Iterator[None]:
         """Let requests that leave the log alone pass during the block: the blocking request waits for another party."""
         self._elsewhere.add(session_id)
-        if (readers := self._readers.pop(session_id, None)) is not None:
+        readers = self._readers.pop(session_id, None)
+        if readers is not None:
             readers.set_result(None)
         try:
             yield

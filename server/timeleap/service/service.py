@@ -283,7 +283,8 @@ class Service:
             return attachment.request(method, params, call)
         if held is None or blocked:
             return self.handle(method, params, call)
-        if (begins := self._handlers.begins.get(method)) is not None and begins(held, params, call, then):
+        begins = self._handlers.begins.get(method)
+        if begins is not None and begins(held, params, call, then):
             return None
         return self._marked(REQUESTS[method], params, self._handlers[method](self, params, call))
 
@@ -293,7 +294,8 @@ class Service:
     async def _at_its_turn(self, row: Method, params: Any, call: Call) -> Any:
         method, order, session_id = row.name, self._connection(call).order, getattr(params, "session_id", None)
         in_trash = row.order == "trash" or getattr(params, "deleted_at", None) is not None
-        if (session_id := session_id or (WHOLE_TRASH if in_trash else None)) is None:
+        session_id = session_id or (WHOLE_TRASH if in_trash else None)
+        if session_id is None:
             return await self.act(method, params, call)
         if in_trash or row.order == "blocks":
             names = {session_id, getattr(params, "new_session_id", None) or session_id}
@@ -315,7 +317,8 @@ class Service:
         try:
             return await self._handlers[method](self, params, call)
         except SessionNotOpenError:
-            if session_id := getattr(params, "session_id", None):
+            session_id = getattr(params, "session_id", None)
+            if session_id:
                 await asyncio.to_thread(self.store.locate, session_id)  # raises where there is none
             raise
         except SessionLockedError:
@@ -500,7 +503,8 @@ class Service:
         """Note that this connection has opened `session`; it is notified of its changes from now on. The store counts
         one opening for a connection, however often that has it open."""
         held = self._connection(call).held
-        if (known := held.get(session.session_id)) is not None:
+        known = held.get(session.session_id)
+        if known is not None:
             known.times += 1
             await session.aclose()
             return known

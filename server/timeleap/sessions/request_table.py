@@ -120,7 +120,8 @@ class Transaction(Struct, eq=False):
 
     def begin(self) -> None:
         """It has passed all checks and is on its way to the disk: it has a number from now on."""
-        if (request_id := self.request.request_id) is not None:
+        request_id = self.request.request_id
+        if request_id is not None:
             table = self._table
             self._number = table.last = min(table.last + 1, HIGHEST)
             table.under_way[request_id] = self

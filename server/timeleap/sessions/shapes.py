@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from timeleap.json_value import Json
@@ -304,6 +304,16 @@ class Budget(Struct, frozen=True):
         )
 
 
+class AppendResult(Struct, frozen=True, rename="camel"):
+    """The result of appended messages; a struct, since each append makes one."""
+
+    head: str
+    first_index: int
+    message_count: int
+    token_count_with_pending: int
+    should_compact: bool
+
+
 class Shapes:
     """The forms that depend on the budget."""
 
@@ -331,13 +341,9 @@ class Shapes:
         """The result of appended messages: where they are, and what they make of the log."""
         after = done.after
         tokens = after.token_count_with_pending
-        return json_members(
-            head=done.head,
-            first_index=done.before.messages,
-            message_count=after.messages,
-            token_count_with_pending=tokens,
-            should_compact=self.budget.max_context_size is not None and self.budget.should_compact(tokens),
-        )
+        due = self.budget.max_context_size is not None and self.budget.should_compact(tokens)
+        result: Json = to_builtins(AppendResult(done.head, done.before.messages, after.messages, tokens, due))
+        return result
 
 
 # Approvals

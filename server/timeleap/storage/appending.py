@@ -326,7 +326,8 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
         ExternallyModifiedError, StorageFailureError: Nothing was written.
         UnwritableError: The log cannot be written to any more.
     """
-    if (file := log.file) is None:
+    file = log.file
+    if file is None:
         return _first_group(log, group, durability)
     good, data = log.state.length, b"".join(group.lines)
     end = _write(log, file, data)

@@ -255,7 +255,8 @@ class LockedLog(WriteQueue):
     def check_unmodified(self) -> None:
         if self.refusal is not None:
             raise self.refusal
-        if (lost := self._shown.lost) is not None:
+        lost = self._shown.lost
+        if lost is not None:
             raise undecided(lost.message)
         if self.durability == "disk":  # without a sync one look counts: the one after the write
             self.keep_to_lock()

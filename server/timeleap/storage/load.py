@@ -167,7 +167,8 @@ def _with_index_file(loaded: Loaded) -> Loaded:
 
 def loss_behind(log: StoredLog, known: Reference) -> Damage | None:
     """The loss of a log that was scanned with its old index at hand, or the place from which it is not as it was."""
-    if (line := known.lost) is None:
+    line = known.lost
+    if line is None:
         return None
     there = log.state.messages + 2 * damaged_lines(log)  # two lines may have become one
     return losses.not_in(log.path, line.number, line.offset, known.length - line.offset, known.messages - there)

@@ -92,7 +92,8 @@ class Reference:
     def _peek(self, number: int = 0) -> Line | None:
         """The line so many ahead, or None behind the last one."""
         while len(self._ahead) <= number:
-            if (line := next(self._rest, None)) is None:
+            line = next(self._rest, None)
+            if line is None:
                 return None
             self._ahead.append(line)
         return self._ahead[number]

@@ -287,7 +287,8 @@ class Openings:
     async def _release(self, transactions: SessionTransactions) -> None:
         """Undo one opening of a session."""
         async with self.turn(transactions.session_id):
-            if (entry := self._entry_of(transactions)) is not None:
+            entry = self._entry_of(transactions)
+            if entry is not None:
                 entry.times -= 1
                 if entry.times == 0:
                     await self.shut(transactions.session_id)

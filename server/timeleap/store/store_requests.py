@@ -67,7 +67,8 @@ class Ledger:
         """The id that a request gave, or is to give, to its session; and whether that session exists."""
         self._carried_out(guard)
         for known in self._noted(guard):
-            if (session_id := _made(known)) is not None:
+            session_id = _made(known)
+            if session_id is not None:
                 exists = self.made_by(self._home.sessions / session_id, guard)
                 if exists or fits(guard, known.fingerprint):
                     return session_id, exists
@@ -98,7 +99,8 @@ class Ledger:
         found = []
         for known in self._noted(guard):
             note = known.result or {}
-            if (session_id := _made(known)) is not None:
+            session_id = _made(known)
+            if session_id is not None:
                 counts = self.made_by(self._home.sessions / session_id, guard)
             elif "trash" in note:
                 name = str(note["trash"])
@@ -166,9 +168,11 @@ class Ledger:
 
         def change(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
             note = members_of(request.get("v"))
-            if isinstance(purging := note.get("purging"), list):
+            purging = note.get("purging")
+            if isinstance(purging, list):
                 return {**request, "v": {**note, "purging": [_marked(each, names) for each in purging]}}
-            if isinstance(session_id := note.get("sessionId"), str):
+            session_id = note.get("sessionId")
+            if isinstance(session_id, str):
                 return None if session_id in last or (session_id, str(request.get("r"))) in made else request
             name = note.get("trash")
             if not isinstance(name, str) or not (name in names or name.partition("~")[0] in last):

@@ -159,7 +159,8 @@ def _paths(values: Mapping[str, Any]) -> Iterator[str]:
     if _PATH_KEYS.isdisjoint(values):
         return
     for key in PATH_ARGUMENTS:
-        if isinstance(value := values.get(key), str) and value.strip():
+        value = values.get(key)
+        if isinstance(value, str) and value.strip():
             yield value
     for key in _PATH_LISTS:
         listed: object = values.get(key)

@@ -323,7 +323,8 @@ class _Block:
 
     def message(self, entry: Entry) -> Json | None:
         """The message in the line of an entry; None where it is not what was written, or is none."""
-        if (line := self.line(entry)) is None:
+        line = self.line(entry)
+        if line is None:
             return None
         try:
             message = decode_strictly(line)

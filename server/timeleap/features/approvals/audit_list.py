@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from timeleap.service import paging
+from timeleap.service import cursors
 from timeleap.sessions.documents.audit import Audit
 from timeleap.sessions.documents.json_files import Lines
 from timeleap.sessions.documents.session_files import AUDIT_NAME
@@ -35,7 +35,7 @@ async def list_audit(service: Service, params: SessionListAuditParams, call: Cal
     """Entries of a session's audit, newest first."""
     if held := service.opened(call).get(params.session_id):
         await held.session.catch_its_turn()
-    stop = paging.decode_cursor(params.cursor, call.method, _Before).stop if params.cursor is not None else None
+    stop = cursors.decode_cursor(params.cursor, call.method, _Before).stop if params.cursor is not None else None
 
     def read() -> Lines:
         with service.store.files(params.session_id, held.session.path if held else None) as directory:
@@ -47,7 +47,7 @@ async def list_audit(service: Service, params: SessionListAuditParams, call: Cal
     return {
         "entries": [_entry(entry) for entry in reversed(found.documents[start:stop])],
         **set_members(
-            nextCursor=paging.encode_cursor(call.method, stop=start) if start else None,
+            nextCursor=cursors.encode_cursor(call.method, stop=start) if start else None,
             warnings=found.problem and [{"kind": AUDIT_DAMAGED, "message": found.problem, "file": AUDIT_NAME}],
         ),
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
-from timeleap.service import paging
+from timeleap.service import cursors
 from timeleap.sessions.documents import session_files
 from timeleap.sessions.documents.session_files import SessionFile
 from timeleap.sessions.shapes import set_members
@@ -107,14 +107,14 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
         return {"totalBytes": space.bytes, "trashBytes": 0, "sessions": [_space(space, files=True)]}
     every = await asyncio.to_thread(_spaces, service)
     snapshots = await asyncio.to_thread(snapshot_bytes, service.store.home)
-    start = paging.cursor_offset(params.cursor, call.method)
+    start = cursors.cursor_offset(params.cursor, call.method)
     stop = min(start + (params.limit or DEFAULT_SESSION_PAGE), len(every))
     return {
         "totalBytes": sum(space.bytes for space in every) + snapshots,
         "trashBytes": sum(space.bytes for space in every if space.deleted_at is not None),
         **set_members(filesBytes=snapshots or None),
         "sessions": [_space(space) for space in every[start:stop]],
-        **set_members(nextCursor=paging.cursor_after(stop, len(every), call.method)),
+        **set_members(nextCursor=cursors.cursor_after(stop, len(every), call.method)),
     }
 
 

@@ -12,7 +12,7 @@ from timeleap.clock import iso
 from timeleap.errors import InvalidInputError
 from timeleap.features.files.records import PERCENT, PathChange
 from timeleap.json_value import Json
-from timeleap.service import paging
+from timeleap.service import cursors
 from timeleap.sessions.shapes import set_members
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Before(Struct, frozen=True):
 
 def cursor_behind(from_: str | None, to: str | None, root: str | None, path: str) -> str:
     """The cursor behind the last change of a page; `path`: of it, below `root` where there are several."""
-    return paging.encode_cursor(CHANGES, from_=from_, to=to, root=root, path=path)
+    return cursors.encode_cursor(CHANGES, from_=from_, to=to, root=root, path=path)
 
 
 def page_of_changes(
@@ -98,9 +98,9 @@ def page_of_changes(
     """
     start = 0
     if cursor is not None:
-        behind = paging.decode_cursor(cursor, CHANGES, Behind)
+        behind = cursors.decode_cursor(cursor, CHANGES, Behind)
         if (behind.from_, behind.to) != states:
-            raise paging.unknown_cursor()
+            raise cursors.unknown_cursor()
         start = _index_behind(changes, behind)
     page = changes[start : start + limit]
     more = start + limit < len(changes)
@@ -129,10 +129,10 @@ def page_of_snapshots(snapshots: Sequence[tuple[int, Snapshot]], cursor: str | N
     Raises:
         InvalidInputError: It is no cursor of this listing.
     """
-    below = None if cursor is None else paging.decode_cursor(cursor, SNAPSHOTS, Before).number
+    below = None if cursor is None else cursors.decode_cursor(cursor, SNAPSHOTS, Before).number
     left = [each for each in snapshots if below is None or each[0] < below]
     page = left[:limit]
-    more = paging.encode_cursor(SNAPSHOTS, number=page[-1][0]) if len(left) > limit else None
+    more = cursors.encode_cursor(SNAPSHOTS, number=page[-1][0]) if len(left) > limit else None
     return {"snapshots": [_shown(snapshot) for _, snapshot in page], **set_members(nextCursor=more)}
 
 

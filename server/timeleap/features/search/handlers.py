@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from timeleap.errors import CorruptedError, SessionNotFoundError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
-from timeleap.service import paging
+from timeleap.service import cursors
 from timeleap.sessions.documents.session_files import LOG_NAME
 from timeleap.sessions.logs import OpenLogs, era_of
 from timeleap.sessions.shapes import set_members
@@ -57,16 +57,16 @@ async def search_context(service: Service, params: SearchParams, call: Call) -> 
     era, logs = await session.at_turn(lambda: (era_of(session.head), OpenLogs(session.engine)))
     begin = None
     if params.cursor is not None:
-        left = paging.decode_cursor(params.cursor, call.method, SearchCursor)
+        left = cursors.decode_cursor(params.cursor, call.method, SearchCursor)
         if (left.session_id, left.query) != (session.session_id, asked) or left.index < 0:
-            raise paging.unknown_cursor()
-        paging.check_era(left.era, session.head)
+            raise cursors.unknown_cursor()
+        cursors.check_era(left.era, session.head)
         begin = SearchPosition(left.timeline_id, left.index)
     found = await service.slices.run(search(logs, query, begin), call.byte_progress("searching"))
     cursor = None
     if (place := found.following) is not None:
         left = SearchCursor(session.session_id, asked, place.timeline_id, place.index, era)
-        cursor = paging.encode_cursor(call.method, **asdict(left))
+        cursor = cursors.encode_cursor(call.method, **asdict(left))
     return {
         "matches": [_match(hit) for hit in found.hits],
         **set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
@@ -79,9 +79,9 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
     query, asked = _query(params), _asked(params)
     begin = None
     if params.cursor is not None:
-        begin = paging.decode_cursor(params.cursor, call.method, StoreLeft)
+        begin = cursors.decode_cursor(params.cursor, call.method, StoreLeft)
         if begin.query != asked or begin.index < 0:
-            raise paging.unknown_cursor()
+            raise cursors.unknown_cursor()
     places = [attachment.place for attachment in service.attached(call).values()]
     elsewhere = {place.session_id: place.path for place in places if place.path is not None}
     rest = list(await service.store.glances(elsewhere))
@@ -98,7 +98,7 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
     report = call.byte_progress("searching")
     told = None if report is None else (lambda done, each: report(done, each * len(rest)))
     matches, unread, left = await service.slices.run(work, told)
-    cursor = left and paging.encode_cursor(call.method, **asdict(left))
+    cursor = left and cursors.encode_cursor(call.method, **asdict(left))
     return {"matches": matches, **set_members(nextCursor=cursor, unread=unread or None)}
 
 

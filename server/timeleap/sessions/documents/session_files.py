@@ -111,7 +111,8 @@ def classify(name: str) -> tuple[FileRule, str | None]:
     """The rule for a file of that name, and the file it belongs to. What lies in a folder is foreign."""
     if "/" not in name:
         for rule in RULES:
-            if match := re.fullmatch(rule.pattern, name):
+            match = re.fullmatch(rule.pattern, name)
+            if match:
                 return rule, match.groupdict().get("of")
     return _FOREIGN, None
 
