@@ -133,7 +133,12 @@ class OpencodeLog(Conversation):
 
     def _read(self, connection: sqlite3.Connection) -> None:
         self._read_facts(connection)
-        if "event" in opencode_database.tables(connection):
+        tables = opencode_database.tables(connection)
+        later = int("session_v2" in tables)
+        self.file.left_out.put(
+            "later", "later form of sessions, that of opencode 2, in the database is not read", later
+        )
+        if "event" in tables:
             self._read_events(connection)
         else:
             self.file.end = 1

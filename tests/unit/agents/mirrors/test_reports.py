@@ -10,6 +10,7 @@ import pytest
 from tests.support.codex_file import CodexFile
 from tests.support.kimi_file import KimiFile
 from tests.support.kimi_histories import COMPACTED
+from tests.support.opencode_file import OpencodeFile
 from tests.support.said import said
 from tests.unit.agents.mirrors.reading import losses, messages
 
@@ -18,6 +19,7 @@ from timeleap_agents.mirrors import opencode_database
 from timeleap_agents.mirrors.codex_log import CodexLog
 from timeleap_agents.mirrors.growing_file import Conversation
 from timeleap_agents.mirrors.kimi_log import KimiLog
+from timeleap_agents.mirrors.opencode_log import OpencodeLog
 
 
 def read(log: Conversation) -> list[tuple[str, str]]:
@@ -57,3 +59,13 @@ def test_a_database_of_opencode_2_is_refused_by_its_name(tmp_path: Path) -> None
     connection.close()
     with pytest.raises(CorruptedError, match="opencode 2"):
         opencode_database.sessions(database)
+
+
+def test_what_opencode_2_has_beside_a_session_of_opencode_1_is_told(tmp_path: Path) -> None:
+    file = OpencodeFile(tmp_path)
+    file.turn(1)
+    file.connection.execute("CREATE TABLE session_v2 (id text PRIMARY KEY, directory text)")
+    log = OpencodeLog(file.path)
+    assert read(log) == [("user", "question 1"), ("assistant", "answer 1")]
+    assert losses(log) == ["1 later form of sessions, that of opencode 2, in the database is not read"]
+    file.close()
