@@ -300,7 +300,7 @@ class RewriteResult(WithFiles, Head):
 class HistoryStep(Shape):
     """A step that was undone or redone."""
 
-    kind: Literal["revert", "clear", "compact", "restore", "dmail"]
+    kind: Literal["revert", "clear", "compact", "fold", "restore", "dmail"]
     timeline_id: Opt[str] = None
     """The timeline that it brought back; absent for an empty log."""
 

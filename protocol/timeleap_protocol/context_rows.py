@@ -148,6 +148,18 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         errors=(_E.COMPACTION_FAILED, _E.CORRUPTED),
     ),
     change(
+        "context/fold",
+        "branches.FoldParams",
+        "branches.FoldResult",
+        "Puts a summary, or nothing, in the place of a range of messages; what it removes stays in a timeline.",
+        handler="timeleap.features.compaction.fold_range.fold",
+        order="blocks",
+        cancel="unwritten",
+        forward="readsAhead",
+        progress=True,
+        errors=(_E.COMPACTION_FAILED, _E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED),
+    ),
+    change(
         "context/setPins",
         "compaction.SetPinsParams",
         "compaction.SetPinsResult",

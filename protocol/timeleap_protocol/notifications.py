@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from timeleap_protocol.base import Count, Int, Opt, Shape, WireRoot
+from timeleap_protocol.branches import FoldedRange
 from timeleap_protocol.shapes import (
     Access,
     Approval,
@@ -88,6 +89,13 @@ class Compacted(_Rewrite):
     kind: Literal["compacted"]
 
 
+class Folded(_Rewrite):
+    """A summary, or nothing, took the place of a range of messages."""
+
+    kind: Literal["folded"]
+    folded: FoldedRange
+
+
 class TimelineRestored(_Rewrite):
     """A timeline became the live log again."""
 
@@ -156,6 +164,7 @@ ContextChange = (
     | Reverted
     | Cleared
     | Compacted
+    | Folded
     | TimelineRestored
     | Undone
     | Redone

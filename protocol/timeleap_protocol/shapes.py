@@ -9,7 +9,7 @@ from pydantic import Field
 from timeleap_protocol.base import Count, Int, JsonObject, Opt, Positive, ReadShape, SessionId, Shape, Timestamp
 from timeleap_protocol.messages import MessageObject
 
-TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "external", "unknown"]
+TimelineReason = Literal["revert", "clear", "compact", "fold", "restore", "dmail", "import", "external", "unknown"]
 Access = Literal["owner", "attached", "readOnly"]
 Range = Annotated[list[Count], Field(min_length=2, max_length=2)]
 """Start and end, the end exclusive."""

@@ -7,21 +7,11 @@ reports the true count with its next answer; the estimate has to carry until the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 CHARS_PER_TOKEN = 4
 _CLOSING_TAG = r"(?i)<(?=\s*/\s*system\b)"
-
-
-def estimate_tokens_with_calls(records: Iterable[Mapping[str, Any]]) -> int:
-    """Estimate the tokens of messages in their JSON form, with their tool calls; thoughts and media do not count."""
-    return sum(text_length(record) + sum(map(len, call_texts(record))) for record in records) // CHARS_PER_TOKEN
-
-
-def text_length(record: Mapping[str, Any]) -> int:
-    """Characters (code points) of the text parts of a message in its JSON form."""
-    return sum(len(text) for text in texts(record))
 
 
 def texts(record: Mapping[str, Any]) -> list[str]:
@@ -228,16 +218,6 @@ def answered(message: Mapping[str, Any]) -> set[str]:
     """The id of the tool call a message answers, if it answers one."""
     answer = message.get("tool_call_id")
     return {answer} if isinstance(answer, str) else set()
-
-
-def orphan_results(messages: Sequence[Mapping[str, Any]], start: int = 0) -> set[str]:
-    """The ids of the tool calls that `messages` answer, from the index `start` on, and do not make there."""
-    known: set[str] = set()
-    missing: set[str] = set()
-    for index in range(start, len(messages)):
-        missing |= answered(messages[index]) - known
-        known |= called(messages[index])
-    return missing
 
 
 # Compiled when the first summary is named, since a command that shows none has no need of them.

@@ -10,7 +10,7 @@ from tests.faults.faults import SOURCE, all_faults
 from tests.torture.reliability import GUARANTEES
 
 FEWEST = 60
-ROOMS = ("storage", "sessions/kernel", "attach", "features/files", "rpc")
+ROOMS = ("storage", "sessions/kernel", "attach", "features", "rpc")
 FEWEST_OF_A_ROOM = 8
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 from tests.crash.storage.faults import CHANGING, faults
 from tests.support import figures
+from tests.support.compacting import compact
 from tests.support.plain_shapes import PLAIN
 from tests.support.session_seen import guard_of
 from tests.support.torture import share
@@ -35,12 +36,13 @@ from timeleap.features.approvals.requests import AskedApprovals
 from timeleap.features.approvals.seal import KeyRing
 from timeleap.features.approvals.standing import SealedApprovals
 from timeleap.features.approvals.store_approvals import in_files
+from timeleap.features.compaction.decisions import CompactionPlan
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import CompactionPlan, Mutation, Retention
+from timeleap.sessions.shapes import Mutation, Retention
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -236,7 +238,7 @@ class History:
         plan = CompactionPlan(
             head, self.dice.randrange(state.messages + 1), summary_message("s"), "s", summary_tokens=0
         )
-        await self.do("compact", {}, lambda session, guard: session.compact(plan, guard), step=True)
+        await self.do("compact", {}, lambda session, guard: compact(session, plan, guard), step=True)
 
     async def restore(self) -> None:
         names = [one.timeline_id for one in self.session.engine.timelines()]

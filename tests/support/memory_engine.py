@@ -30,7 +30,7 @@ from timeleap.storage.log_values import (
 )
 from timeleap.storage.opened_log import Loaded
 from timeleap.storage.reader import LogReader, StoredLog, same_bytes
-from timeleap.storage.rewrite import Draft, copy_lines, copy_prefix, copy_timeline
+from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
 
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ class MemoryEngine(LogEngine):
         kept = None if timeline_id is None else self._timeline(timeline_id)
         draft = Draft(StoredLog(_NAME, MemoryFile(), EntryStore(), LogState()), MemoryFile())
         log = self._log if kept is None else kept.log
-        changed = copy_lines(draft, log, log.state.lines, edit)
+        changed = draft.add_lines(log, 0, log.state.lines, edit, keep=True)
         if changed and kept is None:
             self._log = draft.log
         elif changed and kept is not None:
@@ -202,7 +202,7 @@ class MemoryEngine(LogEngine):
             copy_timeline(draft, Loaded(self._timeline(replacement.from_timeline).log))
         else:
             copy_prefix(draft, before, replacement.keep_lines)
-        draft.add(list(replacement.records))
+        draft.follow(before, replacement)
         number = self._generation + 1
         assert before.file is not None
         equals = self._equal(before) if replacement.reuse else None

@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 from msgspec import to_builtins as asdict
+from tests.support.compacting import compact
 from tests.support.plain_shapes import plain
 
 from timeleap.features.approvals import switches
+from timeleap.features.compaction.decisions import CompactionPlan
 from timeleap.features.compaction.handlers import leave_uncompacted, read_history
 from timeleap.features.compaction.prepare import summary_message, with_pins
 from timeleap.features.compaction.summary import summarise
@@ -19,7 +21,7 @@ from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcom
 from timeleap.message_text import called
 from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import Cause, CompactionPlan, Mutation, Retention
+from timeleap.sessions.shapes import Cause, Mutation, Retention
 from timeleap.storage.log_values import RecordKind
 from timeleap.storage.reader import LogReader
 
@@ -194,7 +196,7 @@ async def _compact(session: Session, guard: Mutation, summary: str, max_preserve
         summary,
         calls=frozenset[str]().union(*(called(message) for message in history.removed)),
     )
-    return await session.compact(plan, guard=guard)
+    return await compact(session, plan, guard=guard)
 
 
 def _wish(timeline_ids: list[str] | None = None, keep: int | None = None) -> PruneRequest:

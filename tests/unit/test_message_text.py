@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeleap import Message, TextPart, ThinkPart, ToolCall, estimate_text_tokens, message_text
+from timeleap.features.compaction.sizes import text_length
 
 
 def test_only_text_counts_and_it_is_rounded_once() -> None:
@@ -22,13 +23,13 @@ def test_only_text_counts_and_it_is_rounded_once() -> None:
 
 def test_characters_are_code_points() -> None:
     assert estimate_text_tokens([Message(role="user", content="时间跳跃")]) == 1
-    assert message_text.text_length({"role": "user", "content": "🏠🏠"}) == 2
+    assert text_length({"role": "user", "content": "🏠🏠"}) == 2
 
 
 def test_what_is_no_text_counts_nothing() -> None:
     strange = [None, 5, {"text": "x"}, [1, {"type": "text"}, {"type": "text", "text": 5}, {"type": "x", "text": "y"}]]
-    assert [message_text.text_length({"role": "user", "content": content}) for content in strange] == [0, 0, 0, 0]
-    assert message_text.text_length({"role": "user"}) == 0
+    assert [text_length({"role": "user", "content": content}) for content in strange] == [0, 0, 0, 0]
+    assert text_length({"role": "user"}) == 0
 
 
 @given(st.lists(st.lists(st.text(max_size=9), max_size=3), max_size=6))
@@ -36,7 +37,7 @@ def test_both_forms_are_estimated_alike(contents: list[list[str]]) -> None:
     messages = [Message(role="user", content=[TextPart(text=text) for text in texts]) for texts in contents]
     expected = sum(len(text) for texts in contents for text in texts) // 4
     assert estimate_text_tokens(messages) == expected
-    length = sum(message_text.text_length(message.model_dump()) for message in messages)
+    length = sum(text_length(message.model_dump()) for message in messages)
     assert length // message_text.CHARS_PER_TOKEN == expected
 
 

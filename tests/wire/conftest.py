@@ -115,6 +115,7 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
             "test_a_copy_of_a_purged_session_put_back_by_hand_has_its_approvals_off",  # a copy of a folder
         )
     ),
+    "test_fold": frozenset(("test_in_the_attached_window_as_in_the_owners",)),
     "test_diff": frozenset(("test_damage_that_both_have_always_had_does_not_matter",)),
     "test_history_opaque": frozenset(),
     "test_dmail": frozenset(),

@@ -116,6 +116,13 @@ OPERATIONS = (
     ),
     Operation("compact", "context/compact", {"summary": "in short"}, {"summary": "briefly"}, kinds=("compacted",)),
     Operation(
+        "fold",
+        "context/fold",
+        {"from": {"messageIndex": 0}, "to": {"messageIndex": 1}, "drop": True},
+        {"from": {"messageIndex": 0}, "to": {"messageIndex": 1}, "summary": "x"},
+        kinds=("folded",),
+    ),
+    Operation(
         "send D-Mail",
         "context/sendDMail",
         {"checkpointId": 1, "message": "note"},

@@ -23,6 +23,7 @@ const ICONS: Readonly<Record<Timeline["reason"], string>> = {
   revert: "discard",
   clear: "clear-all",
   compact: "fold",
+  fold: "fold",
   restore: "history",
   dmail: "mail",
   external: "sync",
@@ -88,7 +89,7 @@ function numberOf({ timelineId }: Timeline): string {
 
 /** A compaction says itself how many messages became its summary; those that it kept stand in the timeline, too, and are no loss. */
 function counting(reason: Timeline["reason"], branch: Branch): Branch {
-  return reason === "compact" ? { ...branch, lost: 0 } : branch;
+  return reason === "compact" || reason === "fold" ? { ...branch, lost: 0 } : branch;
 }
 
 /** What a person calls it: what of it the present has not, else what set it aside, and when. */
@@ -113,6 +114,8 @@ export function reasonName(reason: Timeline["reason"]): string {
       return vscode.l10n.t("Before clearing");
     case "compact":
       return vscode.l10n.t("Before a compaction");
+    case "fold":
+      return vscode.l10n.t("Before a fold");
     case "import":
     case "unknown":
       return vscode.l10n.t("Earlier log");

@@ -1314,6 +1314,59 @@ class AsyncMethods(ABC):
         )
         return await self.call("context/compact", params, models.compaction.CompactResult)
 
+    async def context_fold(
+        self,
+        *,
+        session_id: str,
+        from_: models.branches.LogPlace,
+        to: models.branches.LogPlace,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        drop: bool | None = None,
+        strict: bool | None = None,
+        dry_run: bool | None = None,
+        custom_instruction: str | None = None,
+        summarizer: Literal["auto", "client", "server", "builtin"] | None = None,
+        summary: str | None = None,
+        pins: list[str] | None = None,
+        work_done_token: str | int | None = None,
+    ) -> models.branches.FoldResult:
+        """`context/fold`: puts a summary, or nothing, in the place of a range of messages; what it removes stays in a timeline.
+
+        Args:
+            session_id: The session.
+            from_: Where the range begins.
+            to: Where it ends: the message there stays.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            drop: Put nothing in its place. Default: false.
+            strict: Refuse a range that would part a tool call from its result, instead of widening it. Default: false.
+            dry_run: Say what would happen, and change nothing; the summariser is asked all the same. Default: false.
+            custom_instruction: What the summary should pay attention to.
+            summarizer: Default: `auto`.
+            summary: A summary the caller has made; nobody else is asked then.
+            pins: Strings that the summary must have in it, beside the session's (`context/setPins`): what it lacks is added to it.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "from": from_,
+                "to": to,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "drop": drop,
+                "strict": strict,
+                "dryRun": dry_run,
+                "customInstruction": custom_instruction,
+                "summarizer": summarizer,
+                "summary": summary,
+                "pins": pins,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("context/fold", params, models.branches.FoldResult)
+
     async def context_set_pins(
         self,
         *,

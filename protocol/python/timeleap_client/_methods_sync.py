@@ -56,6 +56,7 @@ class SyncMethods(Blocking[AsyncMethods]):
     context_undo = blocking(AsyncMethods.context_undo)
     context_redo = blocking(AsyncMethods.context_redo)
     context_compact = blocking(AsyncMethods.context_compact)
+    context_fold = blocking(AsyncMethods.context_fold)
     context_set_pins = blocking(AsyncMethods.context_set_pins)
     context_prepare_compaction = blocking(AsyncMethods.context_prepare_compaction)
     context_send_dmail = blocking(AsyncMethods.context_send_dmail)

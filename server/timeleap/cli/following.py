@@ -156,6 +156,7 @@ _WORDS: dict[str, str | Callable[[Json], str]] = {
     "reverted": _reverted,
     "cleared": lambda params: f"cleared: {_gone(params)}",
     "compacted": _now("compacted"),
+    "folded": _now("folded"),
     "timelineRestored": _now("restored"),
     "undone": _now("undone"),
     "redone": _now("redone"),

@@ -34,6 +34,7 @@ _ENDED_BY = {
     "revert": "set aside by a revert",
     "clear": "set aside by a clear",
     "compact": "as it was before a compaction",
+    "fold": "as it was before a fold",
     "restore": "set aside by a restore",
     "dmail": "set aside by a D-Mail",
     "external": "set aside as its program went back",

@@ -222,11 +222,11 @@ def summarize(
     end = state_after(state, records)
     prompts = [record.body for record in records if record.kind is RecordKind.SYSTEM_PROMPT]
     prompt = _prompt_of(prompts[-1]) if prompts else None
-    from_reader = min(state.checkpoints, SHOWN_CHECKPOINTS - len(made))
+    from_reader = min(state.checkpoints, max(1, SHOWN_CHECKPOINTS - len(made)))
     spans = read_spans(reader, state.checkpoints - from_reader, from_reader, state)
     listed = [_read_with(reader, read, state.messages) for read in spans]
     happened = add_records([read.span for read in spans], state, records)
-    checkpoints = tuple(told([*_followed(listed, state.messages, records), *made], happened))
+    checkpoints = tuple(told([*_followed(listed, state.messages, records), *made], happened))[-SHOWN_CHECKPOINTS:]
     return Summary(
         message_count=end.messages,
         token_count=end.token_count,

@@ -39,13 +39,12 @@ from timeleap.sessions.shapes import (
     AutoCheckpoint,
     Cause,
     Checkpoint,
-    CompactionPlan,
     Effect,
     Event,
     Mutation,
     set_members,
 )
-from timeleap.sessions.transaction import NOBODY, Files, SessionServices, SessionTransactions
+from timeleap.sessions.transaction import NOBODY, Files, SessionServices, SessionTransactions, nothing
 from timeleap.storage.damage import Recovery
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_values import LogState
@@ -169,7 +168,7 @@ class Session:
 
     async def catch_its_turn(self) -> None:
         """Return when all earlier requests have taken effect."""
-        await self.at_turn(lambda: None)
+        await self.at_turn(nothing)
 
     # What is appended
 
@@ -233,45 +232,42 @@ class Session:
             message_index=message_index,
             heal=heal,
         )
-        return await self._rewrite(guard, decide, dry_run, **scope)
+        return await self.rewrite(guard, decide, dry_run, **scope)
 
     async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Remove everything, but if asked for not the system prompt."""
         decide = partial(rewrites.decide_clear, keep_system_prompt=keep_system_prompt)
-        return await self._rewrite(guard, decide, dry_run)
+        return await self.rewrite(guard, decide, dry_run)
 
     async def restore_timeline(
         self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False, **scope: Unpack[ScopeArguments]
     ) -> Json:
         """Put an earlier log back, byte for byte."""
         decide = partial(rewrites.decide_restore, timeline_id=timeline_id)
-        return await self._rewrite(guard, decide, dry_run, **scope)
+        return await self.rewrite(guard, decide, dry_run, **scope)
 
     async def undo(
         self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **scope: Unpack[ScopeArguments]
     ) -> Json:
         """Bring back the log as it was before the last `steps` rewrites, as one step."""
         decide = partial(rewrites.decide_undo, direction="undo", steps=steps)
-        return await self._rewrite(guard, decide, dry_run, **scope)
+        return await self.rewrite(guard, decide, dry_run, **scope)
 
     async def redo(
         self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False, **scope: Unpack[ScopeArguments]
     ) -> Json:
         """Take back the last `steps` undone rewrites, as one step."""
         decide = partial(rewrites.decide_undo, direction="redo", steps=steps)
-        return await self._rewrite(guard, decide, dry_run, **scope)
+        return await self.rewrite(guard, decide, dry_run, **scope)
 
     async def deliver_dmail(
         self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False, **scope: Unpack[ScopeArguments]
     ) -> Json:
         """Go back to the pending D-Mail's checkpoint and leave the note there."""
-        return await self._rewrite(guard, partial(rewrites.decide_delivery, heal=heal), dry_run, **scope)
+        return await self.rewrite(guard, partial(rewrites.decide_delivery, heal=heal), dry_run, **scope)
 
-    async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
-        """Replace what a plan summarises by its summary, unless the context would become longer."""
-        return await self._rewrite(guard, partial(rewrites.decide_compaction, plan=compaction), dry_run)
-
-    async def _rewrite(self, guard: Mutation, decide: Decide, dry_run: bool, **scope: Unpack[ScopeArguments]) -> Json:
+    async def rewrite(self, guard: Mutation, decide: Decide, dry_run: bool, **scope: Unpack[ScopeArguments]) -> Json:
+        """Put the log that is decided in the place of the present one, or say what that would be."""
         wanted, transactions = RewriteScope(**scope), self.transactions
         if wanted.restore == "files" and not dry_run:
             return await self.companion.restore_alone(guard, decide, wanted)

@@ -30,7 +30,7 @@ Access = Literal["owner", "readOnly"]
 Decision = Literal["approve", "approveForSession", "reject"]
 Unanswered = Literal["cancelled", "timedOut"]
 Resolution = Literal[Decision, Unanswered]
-StepKind = Literal["revert", "clear", "compact", "restore", "dmail"]
+StepKind = Literal["revert", "clear", "compact", "fold", "restore", "dmail"]
 
 CONTEXT = "context/didChange"
 SESSION = "session/didChange"
@@ -221,19 +221,6 @@ class Exchange(Struct, frozen=True):
 
     def wire(self) -> Json:
         return json_members(index=self.index, open_calls=list(self.calls), healed=self.healed)
-
-
-class CompactionPlan(Struct, frozen=True):
-    """A compaction that was worked out on the log as it was at `head`."""
-
-    head: str  # appends since are preserved, too; a rewrite since makes the plan void
-    preserved_from: int  # index of the first message that stays; those before it are what `message` stands for
-    message: Json  # the summary as a user message, the contract's preface first
-    summary: str  # its text, as the result shows it
-    summary_tokens: int | None = None  # of `message` as the summarising model counted them; None = estimate
-    review: Json = field(default_factory=dict)  # members of the result that tell of the summary
-    calls: frozenset[str] = frozenset()  # ids of the tool calls that go; a late result of theirs would be orphaned
-    replaced_tokens: int = 0  # an estimate of what goes, tool calls and results included
 
 
 class Retention(Struct, frozen=True):

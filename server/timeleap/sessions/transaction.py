@@ -467,7 +467,7 @@ class SessionTransactions:
         return await self.once(guard, self._admitted) or None
 
     async def _admitted(self, transaction: Transaction) -> None:
-        await self.at_turn(_nothing)
+        await self.at_turn(nothing)
         # Who has waited for a turn goes on before the next step begins.
         transaction.admit(self.head)
 
@@ -581,11 +581,11 @@ class SessionTransactions:
         self.closed = True
         self._stop_watching()
         if self.engine.access == "write":
-            await self.engine.at_turn(_nothing, latest=False)
+            await self.engine.at_turn(nothing, latest=False)
 
 
-def _nothing() -> None:
-    return
+def nothing() -> None:
+    """Do nothing; a turn is all that is waited for."""
 
 
 def tell_others(others: OtherProcesses | None, what: Transaction | Change, cause: Cause = NOBODY.cause) -> None:

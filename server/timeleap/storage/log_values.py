@@ -12,7 +12,7 @@ from timeleap.uncancelled_work import Outcome
 
 Access = Literal["write", "read"]
 Durability = Literal["disk", "os"]
-TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "external", "unknown"]
+TimelineReason = Literal["revert", "clear", "compact", "fold", "restore", "dmail", "import", "external", "unknown"]
 
 
 class RecordKind(IntEnum):
@@ -247,13 +247,17 @@ class Replacement(Struct, frozen=True):
     """A new log that takes the place of the present one, which becomes a timeline.
 
     The new log is: the lines `[0, keep_lines)` of the present log (damaged ones left out), or the whole of
-    `from_timeline` byte for byte; then `records`.
+    `from_timeline` byte for byte; then `records`; then the lines of the present log from `resume_at` on, as `edited` says;
+    then `closing`.
     """
 
     facts: TimelineFacts
     keep_lines: int = 0
     from_timeline: str | None = None
     records: Sequence[NewRecord] = ()
+    resume_at: int | None = None
+    edited: Edit | None = None
+    closing: Sequence[NewRecord] = ()
     borrow: Callable[..., bool] | None = None
     """A `durable.Share`, given where another place than these files keeps the logs: then nothing is synced, and what is
     borrowed is compared when it is read."""

@@ -57,6 +57,8 @@ _MADE_HERE: Final = bytes(flags << 8 & int(RecordFlag.MADE_HERE) > 0 for flags i
 _OWN_FLAGS: Final = bytes(flags & ~int(RecordFlag.IRREGULAR) for flags in range(256))
 _DOUBTFUL: Final = bytes(flags & 160 != 32 for flags in range(256))  # LENIENT, or not VALIDATED
 _WORDS: Final = ENTRY_SIZE // 4
+_VALUE: Final = 5  # the word of an entry with the low half of its value
+_NOT_COUNTED: Final = 0xFFFFFFFF
 _BLOCK: Final = 128  # lines
 _EMPTY: Final = LogState()
 _new = object.__new__
@@ -131,7 +133,7 @@ class LogReader(ABC):
         base, end = first.offset, last.offset + last.length
         data = log.file.pread(base, end - base)
         if len(data) != end - base:
-            raise _not_what_was_written(log, stop - 1, base + len(data))
+            raise not_what_was_written(log, stop - 1, base + len(data))
         kinds, flags = raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE].translate(_OWN_FLAGS)
         # Few steps of the interpreter for each line: a page of a thousand messages is made here.
         lengths = memoryview(raw).cast("I")[2::_WORDS].tolist()
@@ -203,6 +205,20 @@ class LogReader(ABC):
                     counted = entry.value >= 0
                     pending += entry.value if counted else classify(log.read(entry.line, entry.line + 1)[0]).value
         return replace(state, pending_chars=pending)
+
+    @_trusting
+    def characters(self, start: int, stop: int) -> int:
+        """The characters of the text parts of all messages in the lines `[start, stop)`."""
+        log, found = self.view, 0
+        for first in range(start, stop, _STEP):
+            raw = log.store.raw(first, min(first + _STEP, stop))
+            check_entries(raw, first)
+            # Nothing else of an entry is looked at: this is asked of whole logs.
+            values = memoryview(raw).cast("I")[_VALUE::_WORDS].tolist()
+            for line, (kind, value) in enumerate(zip(raw[16::ENTRY_SIZE], values, strict=True), first):
+                if kind == RecordKind.MESSAGE:
+                    found += value if value != _NOT_COUNTED else classify(log.read(line, line + 1)[0]).value
+        return found
 
     def damage(self) -> list[Damage]:
         """Lines that are lost or not part of history, as far as known, oldest first; at most `DAMAGE_LIMIT` of the latter."""
@@ -395,7 +411,7 @@ def _places(log: StoredLog, data: bytes, raw: bytes, line: int, base: int) -> tu
     for number, (offset, length, crc, *_) in enumerate(ENTRY.iter_unpack(raw), line):
         text = data[offset - base : offset - base + length]
         if crc32(text) != crc:
-            raise _not_what_was_written(log, number, offset)
+            raise not_what_was_written(log, number, offset)
         begins.append(offset - base)
         ends.append(offset - base + len(text.removesuffix(b"\n")))
     return begins, ends
@@ -414,7 +430,7 @@ def _made_strict(log: StoredLog, lines: LogLines) -> LogLines:
     while at >= 0:
         record = classify(texts[at])
         if record.kind == RecordKind.DAMAGED and lines.kinds[at] != RecordKind.DAMAGED:
-            raise _not_what_was_written(log, start + at, log.store.entry(start + at).offset)
+            raise not_what_was_written(log, start + at, log.store.entry(start + at).offset)
         if record.flags & RecordFlag.LENIENT:
             texts[at] = strict_json(texts[at])
             doubtful = doubtful[:at] + b"\0" + doubtful[at + 1 :]
@@ -424,7 +440,7 @@ def _made_strict(log: StoredLog, lines: LogLines) -> LogLines:
     return lines._replace(data=b"".join(texts), begins=[0, *ends[:-1]], ends=ends)
 
 
-def _not_what_was_written(log: StoredLog, line: int, offset: int) -> CorruptedError:
+def not_what_was_written(log: StoredLog, line: int, offset: int) -> CorruptedError:
     message = f"line {line} of {log.path.name} is not what was written"
     return CorruptedError(message, path=str(log.path), offset=offset, line=line)
 

@@ -20,7 +20,7 @@ from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoun
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
 from timeleap.storage.damage import Damage, damaged_before, new_damage, not_restored
-from timeleap.storage.durable import FileStatus, Identity, OpenFile, Share, crc32, failpoint, storage_errors
+from timeleap.storage.durable import FileStatus, Identity, OpenFile, Share, failpoint, storage_errors
 from timeleap.storage.engine import Drafted
 from timeleap.storage.external_change import changed_names
 from timeleap.storage.index import (
@@ -42,11 +42,11 @@ from timeleap.storage.log_values import (
     LogState,
     NewRecord,
     RecordFlag,
-    RecordKind,
     Replacement,
     Timeline,
     TimelineFacts,
 )
+from timeleap.storage.moved_lines import MovedLines
 from timeleap.storage.opened_log import Loaded
 from timeleap.storage.reader import (
     StoredLog,
@@ -59,7 +59,7 @@ from timeleap.storage.reader import (
     timeline_file,
     timeline_names,
 )
-from timeleap.storage.record import classify, without_batch_marks
+from timeleap.storage.record import without_batch_marks
 from timeleap.storage.reference import Reference
 from timeleap.storage.syncing import threads
 from timeleap.storage.validation import has_bytes_of
@@ -68,7 +68,6 @@ MAX_GONE: Final = 100
 """Timelines that are gone by now and whose counts are still remembered."""
 _REMEMBERED: Final = 8
 _STEP: Final = 1024
-_FLUSH: Final = 1 << 20
 
 
 class Beginning(NamedTuple):
@@ -232,6 +231,24 @@ class Draft(Struct):
         self.log.store.put(group.first_line, b"".join(group.packed))
         self.log = self.log.at(group.after)
 
+    def add_lines(self, log: StoredLog, first: int, stop: int, edit: Edit | None = None, *, keep: bool = False) -> int:
+        """Add the lines `[first, stop)` of a log as `edit` leaves them; says how many it changed. See `MovedLines`."""
+        self.end_sync()
+        self.parsed = self.parsed and _all_parsed(log.store.raw(first, stop))
+        moved = MovedLines(log, self.log.state, edit, keep)
+        for begin, text, entries in moved.blocks(first, stop):
+            self.file.pwrite(text, begin)
+            self.log.store.extend(entries)
+        self.holds(moved.state, open_ended=not moved.ended)
+        return moved.changed
+
+    def follow(self, log: StoredLog, replacement: Replacement) -> None:
+        """Add what follows the beginning of a new log, in the place of `log`."""
+        self.add(replacement.records)
+        if replacement.resume_at is not None:
+            self.add_lines(log, replacement.resume_at, log.state.lines, replacement.edited)
+        self.add(replacement.closing)
+
     def live(self, file: OpenFile) -> StoredLog:
         """The draft in its place, where it is `file`."""
         return StoredLog(self.log.path, file, self.log.store, self.log.state, open_ended=self.log.open_ended)
@@ -312,7 +329,7 @@ def _draft(log: StoredLog, replacement: Replacement, timelines: Timelines, lowes
                 source = _begin_as_timeline(draft, replacement.from_timeline, timelines)
             else:
                 copy_prefix(draft, log, replacement.keep_lines)
-            draft.add(replacement.records)
+            draft.follow(log, replacement)
             number = max(lowest, highest_number(log.path) + 1)
             while durable.status(timeline := log.path.parent / timeline_file(log.path, number)) is not None:
                 number += 1
@@ -395,8 +412,7 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
         return
     state = log.store.state(keep_lines)
     if state.has_damage:
-        _check(log.file, log, 0, keep_lines)
-        copy_lines(draft, log, keep_lines, None)
+        draft.add_lines(log, 0, keep_lines)
         _unmark_cut_batch(draft, cut_through(draft.log))
         return
     draft.begin_as(log.file, state.length)
@@ -441,45 +457,13 @@ def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
     else:
         for start in range(0, lines, 16 * _STEP):
             raw = log.store.raw(start, min(start + 16 * _STEP, lines))
-            draft.parsed = draft.parsed and all(flags & RecordFlag.VALIDATED for flags in set(raw[17::ENTRY_SIZE]))
+            draft.parsed = draft.parsed and _all_parsed(raw)
             draft.log.store.extend(raw)
     draft.holds(state, open_ended=draft.file.pread(state.length - 1, 1) != b"\n")
 
 
-def copy_lines(draft: Draft, log: StoredLog, lines: int, edit: Edit | None) -> int:
-    """Fill a draft with the first lines of a log as `edit` leaves them, or without those that are known to be damaged;
-    says how many were edited. The entries are made again, since lines move."""
-    assert log.file is not None
-    state, changed = LogState(), 0
-    data = bytearray()
-    ended = True
-    for start in range(0, lines, _STEP):
-        packed = bytearray()
-        for entry in log.entries(start, min(start + _STEP, lines)):
-            if edit is None and entry.kind == RecordKind.DAMAGED:
-                continue
-            raw = log.file.pread(entry.offset, entry.length)
-            record = NewRecord(b"", entry.kind, entry.role, entry.value, entry.flags)
-            if crc32(raw) != entry.crc:  # a line whose bytes are not those that were written is damaged from now on
-                record = NewRecord(b"", RecordKind.DAMAGED)
-            ended = raw.endswith(b"\n")
-            new = None if edit is None else edit(entry.line, raw.removesuffix(b"\n"))
-            if new is not None:
-                changed += 1
-                raw = new + b"\n" if ended else new
-                if record.kind != RecordKind.DAMAGED:
-                    record = classify(new)
-            packed_entry, state = scan.entry_of(record, state, crc32(raw), len(raw))
-            draft.parsed = draft.parsed and bool(entry.flags & RecordFlag.VALIDATED)
-            packed += packed_entry
-            data += raw
-            if len(data) >= _FLUSH:
-                draft.file.pwrite(data, state.length - len(data))
-                data.clear()
-        draft.log.store.extend(packed)
-    draft.file.pwrite(data, state.length - len(data))
-    draft.holds(state, open_ended=not ended)
-    return changed
+def _all_parsed(entries: bytes) -> bool:
+    return all(flags & RecordFlag.VALIDATED for flags in set(entries[17::ENTRY_SIZE]))
 
 
 def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = ()) -> None:

@@ -20,7 +20,7 @@ from timeleap.storage.index import index_path
 from timeleap.storage.load import load
 from timeleap.storage.log_values import Edit, Entry
 from timeleap.storage.reader import StoredLog, same_as_live
-from timeleap.storage.rewrite import Draft, copy_lines
+from timeleap.storage.rewrite import Draft
 
 _STEP: Final = 1024
 
@@ -40,7 +40,7 @@ def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tupl
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
         with Draft.for_log(log.path) as draft:
-            changed = copy_lines(draft, log, log.state.lines, edit)
+            changed = draft.add_lines(log, 0, log.state.lines, edit, keep=True)
             if not changed:
                 draft.discard()
                 return log, 0
@@ -80,7 +80,7 @@ def revise_closed(path: Path, edit: Edit, changed_it: Callable[[], None] = lambd
         if log.file is None:
             return 0
         with Draft.for_log(path) as draft:
-            changed = copy_lines(draft, log, log.state.lines, edit) + _revise_tail(draft, log, edit)
+            changed = draft.add_lines(log, 0, log.state.lines, edit, keep=True) + _revise_tail(draft, log, edit)
             if not changed:
                 draft.discard()
                 return 0

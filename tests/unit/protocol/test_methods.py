@@ -24,7 +24,7 @@ from timeleap_protocol.methods import (
 )
 
 SESSION = "open close list latest getState setYolo setAutoApprove setAfk isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash purge listAudit reload verify repair search storage prune redact export import"
-CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline undo redo compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
+CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline undo redo compact setPins fold prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
 
 APPROVAL = "request respond list"
 FILES = "snapshot list diff read restore"
@@ -144,6 +144,7 @@ def test_long_methods_report_progress():
         "session/export",
         "session/import",
         "context/compact",
+        "context/fold",
         "context/search",
         "context/diff",
         "session/verify",

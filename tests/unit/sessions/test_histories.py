@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.compacting import compact
 from tests.support.memory_engine import MemoryEngine
 from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records
@@ -15,12 +16,13 @@ from timeleap.errors import StorageFailureError
 from timeleap.features.approvals.requests import AskedApprovals
 from timeleap.features.approvals.seal import KeyRing
 from timeleap.features.approvals.standing import SealedApprovals
+from timeleap.features.compaction.decisions import CompactionPlan
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.documents.meta import Meta
 from timeleap.sessions.documents.statefile import StateFile
 from timeleap.sessions.kernel.pruning import PruneRequest
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import CompactionPlan, Retention
+from timeleap.sessions.shapes import Retention
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage import durable
 
@@ -54,8 +56,8 @@ async def test_a_compaction_that_is_not_worth_it_answers_with_the_context_as_it_
     session = await world.session()
     await session.append([USER, ANSWER, USER])
     plan = CompactionPlan(session.head, 2, summary_message("longer than what it stands for " * 9), "longer")
-    rehearsed = await session.compact(plan, dry_run=True)
-    result = await session.compact(plan)
+    rehearsed = await compact(session, plan, dry_run=True)
+    result = await compact(session, plan)
     assert not result["compacted"]
     assert result["context"]["messageCount"] == rehearsed["context"]["messageCount"] == 3
     assert result["context"]["timelines"] == 0

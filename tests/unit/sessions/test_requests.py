@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.compacting import compact
 from tests.support.mostly_long import mostly_long
 from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_child, texts
 
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.features.approvals.switches import set_yolo
+from timeleap.features.compaction.decisions import CompactionPlan
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.service import paging
 from timeleap.sessions import request_table
@@ -23,7 +25,7 @@ from timeleap.sessions.appends import submit
 from timeleap.sessions.documents.request_file import REMEMBERED, RequestFile
 from timeleap.sessions.kernel.append_records import decide_usage
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import CompactionPlan, Mutation
+from timeleap.sessions.shapes import Mutation
 from timeleap.storage.log_values import LogState
 
 Call = Callable[[Session, Mutation], Awaitable[dict[str, Any]]]
@@ -36,8 +38,8 @@ MUTATORS: dict[str, Call] = {
     "context/revertTo": lambda s, g: s.revert(checkpoint_id=1, guard=g),
     "context/clear": lambda s, g: s.clear(True, g),
     "context/restoreTimeline": lambda s, g: s.restore_timeline("context_1", g),
-    "context/compact": lambda s, g: s.compact(
-        CompactionPlan(s.head, s.engine.state.messages - 1, summary_message("s"), "s"), g
+    "context/compact": lambda s, g: compact(
+        s, CompactionPlan(s.head, s.engine.state.messages - 1, summary_message("s"), "s"), g
     ),
     "context/sendDMail": lambda s, g: s.send_dmail("note", checkpoint_id=1, guard=g),
     "context/cancelDMail": lambda s, g: s.cancel_dmail(g),
@@ -405,7 +407,7 @@ CHILD = """
 import asyncio, json, sys
 from pathlib import Path
 from timeleap.features.approvals.store_approvals import in_files
-from timeleap.sessions.shapes import CompactionPlan, Mutation
+from timeleap.sessions.shapes import Mutation
 from timeleap.store.store import SessionStore
 from tests.unit.sessions.test_requests import MUTATORS
 from tests.support.plain_shapes import PLAIN

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.support.compacting import compact
 from tests.support.plain_shapes import PLAIN
 from tests.support.turns import until
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, run_child, texts
@@ -23,10 +24,11 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.features.approvals.switches import set_yolo
+from timeleap.features.compaction.decisions import CompactionPlan
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.documents.warnings import recovered
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import Cause, CompactionPlan, Event, Mutation
+from timeleap.sessions.shapes import Cause, Event, Mutation
 
 
 def user(text: str) -> dict[str, Any]:
@@ -263,7 +265,7 @@ async def test_dry_runs_change_nothing_on_disk(world: World) -> None:
     await session.restore_timeline("context_1", dry_run=True)
     outcome = await session.deliver_dmail(dry_run=True)
     plan = CompactionPlan(session.head, 1, summary_message("short"), "short")
-    await session.compact(plan, dry_run=True)
+    await compact(session, plan, dry_run=True)
     assert "timelineId" not in outcome
     assert outcome["head"] == head == session.head
     assert world.tree() == before
@@ -535,8 +537,8 @@ async def test_compaction_writes_the_log_the_contract_names(world: World) -> Non
     told = heard(session)
     last = (await session.append([user("and now?")], asked("r1")))["firstIndex"]
     plan = CompactionPlan(session.head, last - 1, summary_message("we talked"), "we talked")
-    imagined = await session.compact(plan, dry_run=True)
-    done = await session.compact(plan)
+    imagined = await compact(session, plan, dry_run=True)
+    done = await compact(session, plan)
     assert [record["role"] for record in records(session)] == [
         "_system_prompt",
         "_checkpoint",
@@ -564,7 +566,7 @@ async def test_what_was_appended_while_the_summary_was_made_is_preserved(world: 
     session = await compactable(world)
     plan = CompactionPlan(session.head, 6, summary_message("s"), "s")
     await session.append([user("meanwhile")])
-    await session.compact(plan)
+    await compact(session, plan)
     assert texts(session)[1:] == ["question 3 " + "q" * 400, "answer 3", "meanwhile"]
 
 
@@ -574,7 +576,7 @@ async def test_a_rewrite_while_the_summary_was_made_refuses_it(world: World) -> 
     await session.revert(checkpoint_id=3)
     head = session.head
     with pytest.raises(HeadConflictError) as caught:
-        await session.compact(plan)
+        await compact(session, plan)
     assert caught.value.data["head"] == head == session.head
 
 
@@ -583,15 +585,15 @@ async def test_a_summary_that_makes_it_longer_is_refused(world: World) -> None:
     await session.append([user("a"), ANSWER])
     head = session.head
     plan = CompactionPlan(head, 1, summary_message("s" * 1000), "s" * 1000)
-    assert (await session.compact(plan, dry_run=True))["compacted"] is False
-    done = await session.compact(plan, asked("r", "context/compact"))
+    assert (await compact(session, plan, dry_run=True))["compacted"] is False
+    done = await compact(session, plan, asked("r", "context/compact"))
     assert done["compacted"] is False
     assert "longer" in done["reason"]
     assert session.head == head
     assert session.engine.timelines() == []
-    nothing = await session.compact(CompactionPlan(head, 0, summary_message("s"), "s"))
+    nothing = await compact(session, CompactionPlan(head, 0, summary_message("s"), "s"))
     assert nothing["compacted"] is False
-    assert (await session.compact(plan, asked("r", "context/compact")))["duplicate"] is True
+    assert (await compact(session, plan, asked("r", "context/compact")))["duplicate"] is True
 
 
 async def test_subagents_keep_their_order_and_are_where_the_original_looks(world: World) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.compacting import compact
 from tests.unit.sessions.worlds import ANSWER, USER, World
 
 from timeleap.features.approvals.switches import set_afk, set_auto_approve, set_yolo
+from timeleap.features.compaction.decisions import CompactionPlan
 from timeleap.features.compaction.handlers import leave_uncompacted
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.kernel.pruning import PruneRequest
-from timeleap.sessions.shapes import CompactionPlan, Mutation
+from timeleap.sessions.shapes import Mutation
 from timeleap_protocol.methods import REQUESTS
 
 
@@ -32,8 +34,8 @@ async def test_a_result_has_members_of_its_methods_only(world: World) -> None:
         ("context/clear", await session.clear()),
         ("context/undo", await session.undo()),
         ("context/compact", await leave_uncompacted(session, "r", Mutation())),
-        ("context/compact", await session.compact(CompactionPlan(session.head, 0, summary_message("s"), "s"))),
-        ("context/compact", await session.compact(CompactionPlan(session.head, 2, summary_message("s"), "s"))),
+        ("context/compact", await compact(session, CompactionPlan(session.head, 0, summary_message("s"), "s"))),
+        ("context/compact", await compact(session, CompactionPlan(session.head, 2, summary_message("s"), "s"))),
         ("session/setYolo", await set_yolo(session, True)),
         ("session/setAutoApprove", await set_auto_approve(session, "a", True)),
         ("session/setAfk", await set_afk(session, True)),

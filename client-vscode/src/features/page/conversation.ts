@@ -289,7 +289,7 @@ export class Conversation extends Disposables {
       this.tellNewest();
     } else if (event === "reverted") {
       this.rewritten(this.timeline ? this.total : state.context.messageCount);
-    } else if (["cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone", "redacted", "external"].includes(event)) {
+    } else if (["cleared", "compacted", "folded", "timelineRestored", "dmailDelivered", "undone", "redone", "redacted", "external"].includes(event)) {
       // A timeline's messages stay as they are, unless something was redacted.
       this.rewritten(this.timeline && event !== "redacted" && event !== "external" ? this.total : 0);
     } else if (event === "state" && rewritten) {

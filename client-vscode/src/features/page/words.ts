@@ -91,6 +91,7 @@ export function wordsOfFile() {
     revert: vscode.l10n.t("Before a restore"),
     clear: vscode.l10n.t("Before clearing"),
     compact: vscode.l10n.t("Before a compaction"),
+    fold: vscode.l10n.t("Before a fold"),
     restore: vscode.l10n.t("Before a restore"),
     dmail: vscode.l10n.t("Before going back"),
     external: vscode.l10n.t("Before going back"),

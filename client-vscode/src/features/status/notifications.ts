@@ -102,7 +102,7 @@ export class News extends Disposables {
     }
     const { client } = change.cause;
     const by = client === undefined ? vscode.l10n.t("Another program") : client === "timeleap-vscode" ? vscode.l10n.t("Another window") : visible(client, 60);
-    const message = rewriteInWords(change.kind, by, session.name, change.kind === "compacted" || change.kind === "dmailDelivered" ? amountReplaced(change) : amount(change));
+    const message = rewriteInWords(change.kind, by, session.name, change.kind === "compacted" || change.kind === "folded" || change.kind === "dmailDelivered" ? amountReplaced(change) : amount(change));
     if (message !== undefined) {
       const undo = titleOf("undo");
       void sayInPlace(message, ...(session.writable ? [undo] : [])).then((chosen) => {

@@ -9,7 +9,7 @@ export function stepInWords(undoing: boolean, then: string): string {
   return `${titleOf(undoing ? "undo" : "redo")} → ${then}`;
 }
 
-const REWRITES: ReadonlySet<string> = new Set(["reverted", "cleared", "compacted", "timelineRestored", "undone", "redone", "dmailDelivered"]);
+const REWRITES: ReadonlySet<string> = new Set(["reverted", "cleared", "compacted", "folded", "timelineRestored", "undone", "redone", "dmailDelivered"]);
 
 /** What another program did, which the person at this window has not asked for; undefined: nothing of this kind. */
 export function rewriteInWords(kind: ContextDidChange["kind"], by: string, name: string, gone: string): string | undefined {

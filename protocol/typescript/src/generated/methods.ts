@@ -60,6 +60,8 @@ import type {
   FilesRestoreResult,
   FilesSnapshotParams,
   FilesSnapshotResult,
+  FoldParams,
+  FoldResult,
   GetHistoryParams,
   GetHistoryResult,
   GetRecordsParams,
@@ -256,6 +258,8 @@ export interface Methods {
   "context/redo": { params: RedoParams; result: UndoResult };
   /** Puts a summary in the place of the older messages. */
   "context/compact": { params: CompactParams; result: CompactResult };
+  /** Puts a summary, or nothing, in the place of a range of messages; what it removes stays in a timeline. */
+  "context/fold": { params: FoldParams; result: FoldResult };
   /** Says what no compaction of the session may lose. */
   "context/setPins": { params: SetPinsParams; result: SetPinsResult };
   /** What a summariser would be asked. */
@@ -334,6 +338,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "context/undo",
   "context/redo",
   "context/compact",
+  "context/fold",
   "context/setPins",
   "context/sendDMail",
   "context/deliverDMail",

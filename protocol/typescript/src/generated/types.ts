@@ -710,7 +710,7 @@ export interface CompactionSuggested {
 }
 
 /** `context/didChange`: the log of a session changed. */
-export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | TimelineRestored | Undone | Redone | DMailDelivered | Redacted | TokenCountUpdated | SystemPromptSet | ExternalChange;
+export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | Folded | TimelineRestored | Undone | Redone | DMailDelivered | Redacted | TokenCountUpdated | SystemPromptSet | ExternalChange;
 
 /** What a context amounted to at a moment of its past. */
 export interface ContextState {
@@ -1269,6 +1269,92 @@ export interface FilesTarget {
   checkpointUid?: string;
 }
 
+/** `context/fold`. */
+export interface FoldParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Where the range begins. */
+  from: LogPlace;
+  /** Where it ends: the message there stays. */
+  to: LogPlace;
+  /** Put nothing in its place. Default: false. */
+  drop?: boolean;
+  /** Refuse a range that would part a tool call from its result, instead of widening it. Default: false. */
+  strict?: boolean;
+  /** Say what would happen, and change nothing; the summariser is asked all the same. Default: false. */
+  dryRun?: boolean;
+  /** What the summary should pay attention to. */
+  customInstruction?: string;
+  /** Default: `auto`. */
+  summarizer?: "auto" | "client" | "server" | "builtin";
+  /** A summary the caller has made; nobody else is asked then. */
+  summary?: string;
+  /** Strings that the summary must have in it, beside the session's (`context/setPins`): what it lacks is added to it. */
+  pins?: string[];
+}
+
+/** What a fold did, or (dry run) would do. */
+export interface FoldResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  compacted: boolean;
+  /** Why not, where `compacted` is false. */
+  reason?: string;
+  /** The timeline the log before it became. */
+  timelineId?: string;
+  summary?: string;
+  removedMessages: number;
+  preservedMessages: number;
+  /** Pending tokens included. */
+  tokenCountBefore: number;
+  tokenCountAfter: number;
+  /** After it. */
+  context: ContextSummary;
+  /** Who made the summary. */
+  summarizer?: "caller" | "client" | "server" | "builtin";
+  /** Absent where no summary was made. */
+  scorecard?: Scorecard;
+  /** Absent where there are no pins. */
+  pins?: PinsReport;
+  /** The range as it was taken: widened where it would have parted a tool call from its result. */
+  folded: FoldedRange;
+}
+
+/** A summary, or nothing, took the place of a range of messages. */
+export interface Folded {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  /** The timeline that has the log before it; absent where that was empty. */
+  timelineId?: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  kind: "folded";
+  folded: FoldedRange;
+}
+
+/** The messages that were folded, by their indexes before that; `to` stays. */
+export interface FoldedRange {
+  from: number;
+  to: number;
+  /** How many they were. */
+  messages: number;
+}
+
 /** The function a model wants to be called, and with what. */
 export interface FunctionCall {
   name: string;
@@ -1375,7 +1461,7 @@ export interface HistoryMessage {
 
 /** A step that was undone or redone. */
 export interface HistoryStep {
-  kind: "revert" | "clear" | "compact" | "restore" | "dmail";
+  kind: "revert" | "clear" | "compact" | "fold" | "restore" | "dmail";
   /** The timeline that it brought back; absent for an empty log. */
   timelineId?: string;
 }
@@ -1610,6 +1696,14 @@ export interface ListUsageResult {
   stale?: true;
   usage: Usage[];
   nextCursor?: string;
+}
+
+/** A place between two messages of the present log. */
+export interface LogPlace {
+  /** The place before this message; the number of messages is the end. */
+  messageIndex?: number;
+  /** The place of this checkpoint. */
+  checkpointUid?: string;
 }
 
 /** A line of the log. */
@@ -3283,7 +3377,7 @@ export interface Timeline {
   /** Its file's name within the session's directory. */
   file: string;
   /** What set it aside. */
-  reason: "revert" | "clear" | "compact" | "restore" | "dmail" | "import" | "external" | "unknown";
+  reason: "revert" | "clear" | "compact" | "fold" | "restore" | "dmail" | "import" | "external" | "unknown";
   /** When it was set aside; absent where nobody noted it. */
   createdAt?: string;
   bytes: number;

@@ -66,7 +66,8 @@ class CodeState:
         """Take in what was said or put out: files named, what they declare, listings of them, blocks of code."""
         path = ""
         for line in fact_patterns.lines(text):
-            if named := fact_patterns.paths(line):
+            named = fact_patterns.paths(line)
+            if named:
                 path = named[-1]
                 for name in named:
                     self._file(name).mentions += 1
@@ -160,7 +161,8 @@ class CodeState:
         if file.uses:
             lines.append(f"**Summary:** used by {', '.join(file.uses[:4])}")
         code = self._essential(file)
-        if names := [signature for signature in file.names.values() if signature not in code]:
+        names = [signature for signature in file.names.values() if signature not in code]
+        if names:
             lines += ["**Key elements:**", *(f"- {signature}" for signature in names[:8])]
         if code:
             lines += ["**Latest version:**", "```", code, "```"]

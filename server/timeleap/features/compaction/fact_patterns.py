@@ -199,7 +199,8 @@ def listings(text: str) -> Iterator[tuple[str, str]]:
         if rows:
             path, rows = "", []
         above += 1
-        if named := paths(line[:MAX_LINE]):
+        named = paths(line[:MAX_LINE])
+        if named:
             path, above = named[-1], 0
         elif above > _ABOVE:
             path = ""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap import message_text
 from timeleap.call import to_its_end
 from timeleap.errors import CompactionFailedError, InvalidInputError
 from timeleap.features.compaction import openai_client
+from timeleap.features.compaction.decisions import CompactionPlan, decide_compaction
 from timeleap.features.compaction.prepare import (
     SUMMARISER_SYSTEM_PROMPT,
     preserved_from,
@@ -19,6 +20,7 @@ from timeleap.features.compaction.prepare import (
     summary_message,
     with_pins,
 )
+from timeleap.features.compaction.sizes import estimate_tokens_with_calls
 from timeleap.features.compaction.summarizers import (
     Answer,
     Builtin,
@@ -30,7 +32,7 @@ from timeleap.features.compaction.summarizers import (
 from timeleap.message_text import called
 from timeleap.service.service import guard
 from timeleap.sessions.kernel.change import Change
-from timeleap.sessions.shapes import CompactionPlan, Mutation, set_members
+from timeleap.sessions.shapes import Mutation, set_members
 from timeleap.storage.log_values import RecordKind
 from timeleap.storage.record import decode_json
 
@@ -40,10 +42,13 @@ if TYPE_CHECKING:
     from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
+    from timeleap_protocol.structs.branches import FoldParams
     from timeleap_protocol.structs.compaction import CompactParams, PrepareCompactionParams
 
+    SummaryParams = CompactParams | FoldParams
+
 _LINES_AT_ONCE = 1000
-_BY_AGENT = (
+BY_AGENT = (
     "Claude Code keeps its conversation here, and would lose what a summary of ours stands for without getting the"
     " summary: give it its own command /compact. Nothing was changed."
 )
@@ -63,15 +68,20 @@ class CompactionInput(Struct, frozen=True):
 
 
 async def read_history(session: Session, max_preserved_messages: int) -> CompactionInput:
-    """Read the whole history, letting other requests pass now and then."""
+    """The whole history, and what a compaction keeps of it."""
+    head, messages = await read_messages(session)
+    return CompactionInput(head, messages, preserved_from(messages, max_preserved_messages))
+
+
+async def read_messages(session: Session) -> tuple[str, list[dict[str, Any]]]:
+    """Read the whole history, letting other requests pass now and then; the head it had."""
     head, lines = await session.at_turn(lambda: (session.head, session.engine.state.lines))
     bodies: list[bytes] = []
     for start in range(0, lines, _LINES_AT_ONCE):
         rows = session.engine.rows(start, min(start + _LINES_AT_ONCE, lines))
         bodies += [row.body for row in rows if row.kind == RecordKind.MESSAGE]
         await asyncio.sleep(0)
-    messages = await asyncio.to_thread(lambda: [decode_json(body) for body in bodies])
-    return CompactionInput(head, messages, preserved_from(messages, max_preserved_messages))
+    return head, await asyncio.to_thread(lambda: [decode_json(body) for body in bodies])
 
 
 async def prepare_compaction(service: Service, params: PrepareCompactionParams, call: Call) -> Json:
@@ -88,43 +98,45 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     session = service.session(call, params)
     made_under = guard(params, call)
     if session.meta.compacted_by_agent:
-        raise CompactionFailedError(_BY_AGENT, retryable=False)
+        raise CompactionFailedError(BY_AGENT, retryable=False)
     if dry:
         await session.at_turn(lambda: session.expect_head(params.expected_head))
-    elif (stored := await session.answered(made_under)) is not None:
-        return stored
+    else:
+        stored = await session.answered(made_under)
+        if stored is not None:
+            return stored
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
     if not history.removed:
         reason = "nothing to compact: all messages are among those that are kept"
-        return await _leave_uncompacted(session, reason, made_under, dry=dry)
+        return await leave_uncompacted(session, reason, made_under, dry=dry)
     try:
-        name, answer = await _summary(service, history, params, call)
+        name, answer = await make_summary(service, history, params, call)
     except TooLongAnswerError:
         reason = "it would make the context longer: the summariser gave back more than it got"
-        return await _leave_uncompacted(session, reason, made_under, dry=dry)
+        return await leave_uncompacted(session, reason, made_under, dry=dry)
     call.say("comparing what is kept with what was there")
     pins = tuple(dict.fromkeys([*session.facts.pins, *(params.pins or ())]))
-    plan = await asyncio.to_thread(_plan, history, name, answer, pins)
+    plan = await asyncio.to_thread(plan_with, history, name, answer, pins)
+    decide = partial(decide_compaction, plan=plan)
     if dry:
-        return await session.compact(plan, replace(made_under, expected_head=None), dry_run=True)
+        return await session.rewrite(replace(made_under, expected_head=None), decide, dry_run=True)
     call.say("rewriting the log")
-    return await to_its_end(session.compact(plan, guard=made_under))
+    return await to_its_end(session.rewrite(made_under, decide, dry_run=False))
 
 
-async def _leave_uncompacted(session: Session, reason: str, made_under: Mutation, *, dry: bool) -> Json:
-    if not dry:
-        return await leave_uncompacted(session, reason, made_under)
-    session.expect_head(made_under.expected_head)
-    return _not_compacted(session, reason)
-
-
-async def leave_uncompacted(session: Session, reason: str, guard: Mutation) -> Json:
-    """Answer a compaction for which there is nothing to do.
+async def leave_uncompacted(
+    session: Session, reason: str, guard: Mutation, *, dry: bool = False, **members: Any
+) -> Json:
+    """Answer a compaction for which there is nothing to do; `members` are more of its result.
 
     Raises:
         HeadConflictError: The head is not the expected one.
     """
-    return await session.transactions.carry_out(guard, lambda _: Change(result=_not_compacted(session, reason)))
+    if dry:
+        session.expect_head(guard.expected_head)
+        return {**_not_compacted(session, reason), **members}
+    answer = partial(_not_compacted, session, reason)
+    return await session.transactions.carry_out(guard, lambda _: Change(result={**answer(), **members}))
 
 
 def _not_compacted(session: Session, reason: str) -> Json:
@@ -142,8 +154,8 @@ def _not_compacted(session: Session, reason: str) -> Json:
     }
 
 
-async def _summary(
-    service: Service, history: CompactionInput, params: CompactParams, call: Call
+async def make_summary(
+    service: Service, history: CompactionInput, params: SummaryParams, call: Call
 ) -> tuple[Name, Answer]:
     """The summary and the name of its author: handed in, or made by the requested summariser."""
     if params.summary is not None:
@@ -159,7 +171,7 @@ async def _summary(
         return summarizer.name, await made
 
 
-def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer | Builtin:
+def _chosen(service: Service, params: SummaryParams, call: Call) -> Summarizer | Builtin:
     """The requested summariser; without a request, the first available of client, endpoint and built-in summariser.
 
     Raises:
@@ -187,7 +199,7 @@ def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer |
     return Builtin()
 
 
-def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
+def plan_with(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
     """Compaction with a given summary. Slow: searches it for every fact of the removed messages."""
     from timeleap.features.compaction.scorecard import score
 
@@ -202,5 +214,5 @@ def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str,
         summary_tokens=None if added else answer.tokens,
         review={"summarizer": name, "scorecard": card, **set_members(pins=pinned)},
         calls=frozenset[str]().union(*(called(message) for message in history.removed)),
-        replaced_tokens=message_text.estimate_tokens_with_calls(history.removed),
+        replaced_tokens=estimate_tokens_with_calls(history.removed),
     )

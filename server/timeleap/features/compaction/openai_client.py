@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from timeleap import message_text
 from timeleap.features.compaction.prepare import SUMMARISER_SYSTEM_PROMPT
+from timeleap.features.compaction.sizes import text_length
 from timeleap.features.compaction.summarizers import (
     Answer,
     Hear,
@@ -147,7 +148,7 @@ class OpenAiClient:
                 extra_headers={name: cast("str", openai.Omit()) for name in unwanted},
             )
             async with stream:
-                limit = message_text.text_length(prompt)
+                limit = text_length(prompt)
                 # It may be a JSON document, and no stream of events.
                 if str(stream.response.headers.get("content-type", "")).startswith("application/json"):
                     return await self._unstreamed(stream.response, limit)

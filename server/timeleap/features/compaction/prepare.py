@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from timeleap import message_text
-from timeleap.message_text import SUMMARY_PREFACE, answered, called, harmless, orphan_results
+from timeleap.features.compaction.sizes import orphan_results
+from timeleap.message_text import SUMMARY_PREFACE, answered, called, harmless
 
 Record = Mapping[str, Any]
 
@@ -132,7 +133,8 @@ def call_text(call: Any) -> str:
 
 def _shown(number: int, message: Record) -> list[str]:
     lines = [f"## Message {number}\nRole: {message.get('role')}\nContent:\n"]
-    if isinstance(answer := message.get("tool_call_id"), str):
+    answer = message.get("tool_call_id")
+    if isinstance(answer, str):
         lines.append(f"Result of tool call {answer}:\n")
     lines.extend(message_text.texts(message))
     calls = message.get("tool_calls")

@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import call_texts
+from timeleap.features.compaction.sizes import text_length
 from timeleap.message_text import is_summary, is_system_text
 from timeleap.summaries.outcome import is_error
 
@@ -53,7 +54,7 @@ def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) 
     size = 0
     for message in reversed(removed):
         facts.take(message)
-        size += message_text.text_length(message)
+        size += text_length(message)
         if size > SCANNED_CHARS:
             break
     texts = [text for message in kept for text in (*message_text.texts(message), *call_texts(message))]

@@ -19,6 +19,7 @@ from msgspec.structs import force_setattr
 from timeleap import message_text
 from timeleap.errors import ClientRequestError, CompactionFailedError
 from timeleap.features.compaction.prepare import SUMMARISER_SYSTEM_PROMPT, call_texts, prompt_message, summary_message
+from timeleap.features.compaction.sizes import text_length
 from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class ClientSummarizer:
         if not summary.strip():
             raise failed("the client's summary is empty", self.name)
         hear(len(summary))
-        if len(summary) > message_text.text_length(prompt):
+        if len(summary) > text_length(prompt):
             raise TooLongAnswerError
         usage = said.get("usage")
         output = usage.get("output") if isinstance(usage, Mapping) else None

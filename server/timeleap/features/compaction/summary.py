@@ -22,6 +22,7 @@ from timeleap.features.compaction.prepare import (
     fill,
     quoted,
 )
+from timeleap.features.compaction.sizes import text_length
 from timeleap.message_text import is_summary, is_system_text
 from timeleap.summaries.outcome import MAX_LINE, is_error, is_success, is_terminal_prompt
 
@@ -57,7 +58,7 @@ def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
         The six sections; never empty, never longer than the text it replaces (if that has any), and at most the
         greater of a quarter of its tokens and `MIN_TOKENS`.
     """
-    size = sum(message_text.text_length(message) + sum(map(len, call_texts(message))) for message in messages)
+    size = sum(text_length(message) + sum(map(len, call_texts(message))) for message in messages)
     limit = max(MIN_TOKENS, int(size // message_text.CHARS_PER_TOKEN * SHARE)) * message_text.CHARS_PER_TOKEN
     limit = min(size, limit) if size else limit
     collector = _Collector(_words(custom_instruction), limit, _labels(messages))
@@ -65,7 +66,7 @@ def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
     read = 0
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        read += message_text.text_length(message)
+        read += text_length(message)
         collector.take(message, closely=read <= SCANNED_CHARS, opening=index < opening)
     return fill(collector.sections(), limit)
 

@@ -15,7 +15,7 @@ from timeleap.storage.log_values import LogState, NewRecord, Replacement
 from timeleap.storage.reader import LogReader
 
 RewriteKind = Literal[
-    "reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone", "external"
+    "reverted", "cleared", "compacted", "folded", "timelineRestored", "dmailDelivered", "undone", "redone", "external"
 ]
 
 
@@ -39,12 +39,13 @@ class LogRewrite(Struct, frozen=True):
         removed: Messages, checkpoints and tokens that go; negative where a restore brings more back.
         target: The checkpoint a revert goes back to.
         made: The checkpoint it writes.
+        later: Where it is only foretold: the checkpoints among its records that are not new.
         refused: Why it is not to be carried out.
         exchange: The tool exchange it would stop in the middle of.
         message_index: The message a revert goes back to.
         steps: What it undoes or redoes, in that order.
-        compacted: Of a compaction: members of its result.
-        reviewed: Of a compaction: the review of its summary.
+        answer: Members of the request's result, in the place of those of a revert.
+        told: More members of what listeners are told.
         kept_there: By key: what companions kept of the state that it goes back to.
     """
 
@@ -55,12 +56,13 @@ class LogRewrite(Struct, frozen=True):
     removed: Json
     target: Checkpoint | None = None
     made: Checkpoint | None = None
+    later: Sequence[Checkpoint] = ()
     refused: str | None = None
     exchange: Exchange | None = None
     message_index: int | None = None
     steps: tuple[HistoryStep, ...] | None = None
-    compacted: Json | None = None
-    reviewed: Json = field(default_factory=dict)
+    answer: Json | None = None
+    told: Json = field(default_factory=dict)
     kept_there: Mapping[str, Any] = NOTHING_KEPT
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
+from timeleap.errors import InvalidInputError, NoPendingDMailError
 from timeleap.json_value import Json
-from timeleap.message_text import CHARS_PER_TOKEN, answered, called, orphan_results
+from timeleap.message_text import answered, called
 from timeleap.sessions.kernel.append_records import DMAIL_LABEL, dmail_text
 from timeleap.sessions.kernel.change import Change, LogRewrite, RewriteKind
 from timeleap.sessions.kernel.session_view import SessionView
@@ -34,13 +34,11 @@ from timeleap.sessions.shapes import (
     CONTEXT,
     NOTHING_KEPT,
     Checkpoint,
-    CompactionPlan,
     Event,
     Exchange,
     Past,
     Summary,
     camel_case,
-    json_members,
     set_members,
 )
 from timeleap.storage.damage import DAMAGE_LIMIT, DAMAGED_LINES
@@ -49,30 +47,22 @@ from timeleap.storage.log_values import (
     LogState,
     NewRecord,
     Prepared,
-    RecordKind,
     Replacement,
     Role,
     TimelineFacts,
     TimelineReason,
 )
 from timeleap.storage.reader import LogReader
-from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record
+from timeleap.storage.record import SENDER, copied, decode_json, message_record
 
-COMPACTED_LABEL = "compacted"
 _TO_COME = "to come"
 
 
 def result(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json) -> Json:
     """Result of the request; in a dry run `timeline_id` is None."""
-    if rewrite.compacted is not None:
-        return {
-            "head": head,
-            "compacted": rewrite.refused is None,
-            **set_members(reason=rewrite.refused, timeline_id=timeline_id),
-            **rewrite.compacted,
-            "context": context,
-            **rewrite.reviewed,
-        }
+    if rewrite.answer is not None:
+        about = set_members(reason=rewrite.refused, timeline_id=timeline_id)
+        return {"head": head, **about, **rewrite.answer, "context": context}
     made, exchange = rewrite.made if rewrite.kind == "dmailDelivered" else None, rewrite.exchange
     found = set_members(
         head=head,
@@ -111,6 +101,7 @@ def event(rewrite: LogRewrite, head: str, timeline_id: str | None, context: Json
             timeline_id=timeline_id,
         ),
         "removed": rewrite.removed,
+        **rewrite.told,
         "context": context,
     }
     return Event(rewrite.kind, head, members, CONTEXT)
@@ -148,7 +139,7 @@ def foreseen(rewrite: LogRewrite, log: LogEngine, before: Stacks) -> tuple[Prepa
 
 def summary(rewrite: LogRewrite, past: Past) -> Summary:
     """The log it would make (its size is off by a few bytes where batch marks or damaged lines are left out)."""
-    made = [rewrite.made] if rewrite.made is not None else []
+    made = [rewrite.made] if rewrite.made is not None else rewrite.later
     return summarize(rewrite.source, past, rewrite.kept, rewrite.replacement.records, made)
 
 
@@ -178,7 +169,7 @@ def decide_revert(
             text, errors=[{"loc": [camel_case("message_index")], "msg": text, "type": "out_of_range"}]
         )
     line, exchange = _sound(engine, line, heal)
-    rewrite = _rewrite(state, "reverted", "revert", engine.state_before(line), keep_lines=line, target=target)
+    rewrite = rewritten(state, "reverted", "revert", engine.state_before(line), keep_lines=line, target=target)
     kept = NOTHING_KEPT if target is None else target.kept
     return Change(rewrite=replace(rewrite, exchange=exchange, message_index=message_index, kept_there=kept))
 
@@ -191,7 +182,7 @@ def decide_undo(state: SessionView, direction: Direction, steps: int) -> Change:
     """
     taken = in_reach(state.facts.stacks, state.log).taken(direction, steps)
     name = taken[-1].timeline_id
-    rewrite = _rewrite(state, "undone", "restore", LogState()) if name is None else _restored(state, name)
+    rewrite = rewritten(state, "undone", "restore", LogState()) if name is None else _restored(state, name)
     # The timeline may have been set aside again since by another step, with another companion.
     kind: RewriteKind = "undone" if direction == "undo" else "redone"
     return Change(rewrite=replace(rewrite, kind=kind, steps=taken, kept_there=taken[-1].kept))
@@ -199,8 +190,8 @@ def decide_undo(state: SessionView, direction: Direction, steps: int) -> Change:
 
 def decide_clear(state: SessionView, keep_system_prompt: bool) -> Change:
     """Begin again, with the system prompt or without."""
-    prompt = _prompt_record(state.log) if keep_system_prompt else []
-    return Change(rewrite=_rewrite(state, "cleared", "clear", LogState(), records=prompt))
+    prompt = prompt_record(state.log, state.log.state) if keep_system_prompt else []
+    return Change(rewrite=rewritten(state, "cleared", "clear", LogState(), records=prompt))
 
 
 def decide_restore(state: SessionView, timeline_id: str) -> Change:
@@ -215,7 +206,7 @@ def decide_restore(state: SessionView, timeline_id: str) -> Change:
 def _restored(state: SessionView, timeline_id: str) -> LogRewrite:
     timeline = state.log.timeline(timeline_id)
     end = timeline.state_before(timeline.state.lines)
-    rewrite = _rewrite(state, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
+    rewrite = rewritten(state, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
     facts = next((log.facts for log in state.log.timelines() if log.timeline_id == timeline_id), None)
     return rewrite if facts is None else replace(rewrite, kept_there=kept_with(facts.extra))
 
@@ -238,7 +229,7 @@ def decide_delivery(state: SessionView, heal: bool = False) -> Change:
     note = {"role": "user", "content": dmail_text(pending.message, pending.sender)}
     label = DMAIL_LABEL if pending.sender is None else f"{DMAIL_LABEL} from {pending.sender}"
     record, made = new_checkpoint(kept, kept.next_checkpoint_id, label, preview_of(note), {})
-    rewrite = _rewrite(
+    rewrite = rewritten(
         state,
         "dmailDelivered",
         "dmail",
@@ -258,54 +249,6 @@ def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | No
         exchange = healed(engine, exchange)
         line = engine.line_of_message(exchange.index)
     return line, exchange
-
-
-def decide_compaction(state: SessionView, plan: CompactionPlan) -> Change:
-    """Replace all messages before `plan.preserved_from` by a summary; what was appended since the plan was made is preserved.
-
-    Raises:
-        HeadConflictError: The log was rewritten since, so the summary is one of another past.
-    """
-    engine = state.log
-    head = engine.head_at(engine.state)
-    if plan.head.rpartition(".")[0] != head.rpartition(".")[0]:  # what follows the last dot changes with an append
-        raise HeadConflictError(
-            "the log was rewritten while the summary was made: look at it and compact again", head=head
-        )
-    prompt = _prompt_record(engine)
-    summary = message_record(plan.message)
-    preserved = _messages_from(engine, plan.preserved_from)
-    kept_tokens = sum(record.value for record in preserved)
-    if plan.summary_tokens is None:
-        after = (summary.value + kept_tokens) // CHARS_PER_TOKEN
-        summary_tokens = summary.value // CHARS_PER_TOKEN
-    else:
-        after = plan.summary_tokens + kept_tokens // CHARS_PER_TOKEN
-        summary_tokens = plan.summary_tokens
-    checkpoint, made = new_checkpoint(LogState(), 0, COMPACTED_LABEL, preview_of(plan.message), {})
-    records = [*prompt, checkpoint, summary, *preserved, usage_record(after)]
-    before = engine.state_before(engine.state.lines).token_count_with_pending
-    refused = None
-    if plan.preserved_from <= 0:
-        refused = "there is nothing to compact"
-    elif after > before and summary_tokens > plan.replaced_tokens:
-        # Both: without a reported usage `before` counts text only, and the estimate falls short of what a model counted.
-        refused = f"it would make the context longer: {before} tokens before, {after} after"
-    elif plan.calls & orphan_results([decode_json(record.body) for record in preserved] if plan.calls else []):
-        refused = "a tool call that would go was answered while the summary was made: compact again"
-    rewrite = replace(
-        _rewrite(state, "compacted", "compact", LogState(), records=records, made=made),
-        refused=refused,
-        compacted=json_members(
-            summary=plan.summary,
-            removed_messages=plan.preserved_from,
-            preserved_messages=len(preserved),
-            token_count_before=before,
-            token_count_after=after,
-        ),
-        reviewed=plan.review,
-    )
-    return Change(rewrite=rewrite)
 
 
 def decide_repair(state: SessionView) -> Change:
@@ -332,7 +275,7 @@ def timeline_facts(log: LogReader, reason: TimelineReason, time: str, extra: Map
     return TimelineFacts(reason, time, {**extra, **known})
 
 
-def _rewrite(
+def rewritten(
     state: SessionView,
     kind: RewriteKind,
     reason: TimelineReason,
@@ -370,19 +313,10 @@ def _rewrite(
     )
 
 
-def _prompt_record(engine: LogEngine) -> list[NewRecord]:
-    """The record of the system prompt in force, without our marks; empty where there is none."""
-    line = engine.state.system_prompt_line
-    return [copied(engine.read(line, line + 1)[0])] if line >= 0 else []
-
-
-def _messages_from(engine: LogEngine, index: int) -> list[NewRecord]:
-    """The records of the messages from `index` on, without our marks."""
-    if index >= engine.state.messages:
-        return []
-    start = engine.line_of_message(max(0, index))
-    rows = engine.rows(start, engine.state.lines)
-    return [copied(row.body) for row in rows if row.kind is RecordKind.MESSAGE]
+def prompt_record(log: LogReader, state: LogState) -> list[NewRecord]:
+    """The record of the system prompt in force at a state, without our marks; empty where there is none."""
+    line = state.system_prompt_line
+    return [copied(log.read(line, line + 1)[0])] if line >= 0 else []
 
 
 _FARTHEST: Final = 1000  # messages that are looked at: no exchange is longer

@@ -9,8 +9,8 @@ import pytest
 from timeleap.errors import CompactionFailedError
 from timeleap.features.compaction.prepare import prompt_message, summary_message, with_pins
 from timeleap.features.compaction.scorecard import MAX_FACTS, MAX_LOST, score
+from timeleap.features.compaction.sizes import orphan_results
 from timeleap.features.compaction.summarizers import Fold, cost, fits
-from timeleap.message_text import orphan_results
 
 Record = dict[str, Any]
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import SECTIONS, summary_message
+from timeleap.features.compaction.sizes import text_length
 from timeleap.features.compaction.summary import MIN_TOKENS, SHARE, summarise
 from timeleap.summaries.outcome import is_error
 
@@ -40,7 +41,7 @@ def section(summary: str, name: str) -> str:
 def replaced(messages: list[Record]) -> int:
     """Characters of what a summary replaces, tool calls included."""
     calls = (call["function"] for message in messages for call in message.get("tool_calls", ()))
-    return sum(map(message_text.text_length, messages)) + sum(len(f"{c['name']}({c['arguments']})") for c in calls)
+    return sum(map(text_length, messages)) + sum(len(f"{c['name']}({c['arguments']})") for c in calls)
 
 
 FILLER = [
