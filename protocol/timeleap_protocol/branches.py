@@ -1,4 +1,4 @@
-"""Params and results of bringing branches home: `context/fold`."""
+"""Params and results of bringing branches home: `context/fold`, `context/replaceMessage`, `session/merge`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from timeleap_protocol.base import Choice, Count, MutationParams, NullIsAbsent, Opt, Shape
-from timeleap_protocol.compaction import CompactResult, Pins
+from timeleap_protocol.base import Choice, Count, MutationParams, NullIsAbsent, Opt, SessionId, Shape
+from timeleap_protocol.compaction import CompactResult, Pins, PinsReport, Scorecard
+from timeleap_protocol.context import RewriteResult
+from timeleap_protocol.files import RestoreChoice
+from timeleap_protocol.messages import NewMessageObject
+from timeleap_protocol.shapes import Checkpoint, Head, MergedFrom
 
 
 class LogPlace(Choice, NullIsAbsent):
@@ -60,3 +64,56 @@ class FoldResult(CompactResult):
 
     folded: FoldedRange
     """The range as it was taken: widened where it would have parted a tool call from its result."""
+
+
+class ReplaceMessageParams(RestoreChoice, MutationParams):
+    """`context/replaceMessage`."""
+
+    message_index: Count
+    """The message that goes, with all after it."""
+    message: NewMessageObject
+    """The message that takes its place."""
+    heal: Opt[bool] = None
+    """Go back further where the log would stand in the middle of a tool exchange: to before its calls. Default: false."""
+    dry_run: Opt[bool] = None
+    """Say what would happen, and change nothing. Default: false."""
+
+
+class ReplaceMessageResult(RewriteResult):
+    """What replacing a message did, or (dry run) would do."""
+
+    first_index: Count
+    """Index of the new message."""
+
+
+class SessionMergeParams(MutationParams):
+    """`session/merge`."""
+
+    from_: SessionId = Field(alias="from")
+    """The session whose messages are summed up; it stays as it is."""
+    since: Opt[LogPlace] = None
+    """Where in that session to begin. Default: where it was forked off, or else its beginning."""
+    summary: Opt[str] = None
+    """A summary the caller has made; nobody else is asked then."""
+    summarizer: Opt[Literal["auto", "client", "server", "builtin"]] = None
+    """Default: `auto`."""
+    custom_instruction: Opt[str] = None
+    """What the summary should pay attention to."""
+    dry_run: Opt[bool] = None
+    """Say what would happen, and change nothing; the summariser is asked all the same. Default: false."""
+
+
+class MergeResult(Head):
+    """What a merge did, or (dry run) would do."""
+
+    checkpoint: Checkpoint
+    """The one before the summary."""
+    first_index: Count
+    """Index of the message with the summary."""
+    from_: MergedFrom = Field(alias="from")
+    summary: str
+    summarizer: Opt[Literal["caller", "client", "server", "builtin"]] = None
+    """Who made the summary."""
+    scorecard: Opt[Scorecard] = None
+    pins: Opt[PinsReport] = None
+    """Absent where neither session has pins."""

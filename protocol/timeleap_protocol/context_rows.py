@@ -75,6 +75,16 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED, *_RESTORING),
     ),
     change(
+        "context/replaceMessage",
+        "branches.ReplaceMessageParams",
+        "branches.ReplaceMessageResult",
+        "Puts another message in the place of one; what came after it is set aside, as in a revert.",
+        handler="timeleap.features.branches.replace_message.replace_message",
+        cancel="unwritten",
+        progress=True,
+        errors=(_E.CORRUPTED, *_RESTORING),
+    ),
+    change(
         "context/clear",
         "context.ClearParams",
         "context.RewriteResult",

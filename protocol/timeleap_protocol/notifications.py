@@ -14,6 +14,7 @@ from timeleap_protocol.shapes import (
     Cause,
     Checkpoint,
     ContextSummary,
+    MergedFrom,
     PendingDMail,
     Quarantined,
     Removed,
@@ -75,6 +76,17 @@ class Reverted(_Rewrite):
     checkpoint_uid: Opt[str] = None
     message_index: Opt[Count] = None
     """In the place of the checkpoint, where it went back to before a message."""
+
+
+class Merged(_Change):
+    """A summary of another session was appended, behind a checkpoint."""
+
+    kind: Literal["merged"]
+    checkpoint: Checkpoint
+    first_index: Count
+    from_: MergedFrom = Field(alias="from")
+    span: Opt[ChangedSpan] = None
+    """The span that begins with the checkpoint."""
 
 
 class Cleared(_Rewrite):
@@ -165,6 +177,7 @@ ContextChange = (
     | Cleared
     | Compacted
     | Folded
+    | Merged
     | TimelineRestored
     | Undone
     | Redone

@@ -14,6 +14,7 @@ from timeleap_protocol.base import (
     PageParams,
     Positive,
     ReadShape,
+    SessionId,
     SessionParams,
     Shape,
 )
@@ -60,6 +61,8 @@ class DiffPoint(Choice, NullIsAbsent):
     """The state before this checkpoint; of the present log or, where that has none of the uid, of a timeline."""
     timeline_id: Opt[str] = None
     """The state at the end of this timeline."""
+    session_id: Opt[SessionId] = None
+    """A state of this session of the store. Default: the session of the request."""
 
 
 class DiffParams(PageParams, SessionParams):

@@ -147,6 +147,18 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.SESSION_EXISTS, _E.CORRUPTED),
     ),
     change(
+        "session/merge",
+        "branches.SessionMergeParams",
+        "branches.MergeResult",
+        "Appends a summary of another session's messages, behind a checkpoint.",
+        handler="timeleap.features.compaction.merge_sessions.merge",
+        order="blocks",
+        cancel="unwritten",
+        forward="readsAhead",
+        progress=True,
+        errors=(_E.COMPACTION_FAILED, _E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED),
+    ),
+    change(
         "session/archive",
         "session.SessionArchiveParams",
         "session.HeadResult",

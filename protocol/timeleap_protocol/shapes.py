@@ -94,6 +94,16 @@ class SpanSummary(Shape):
     """By how much the token count grew; absent where none was reported in it."""
 
 
+class MergedFrom(Shape):
+    """Where a summary was merged from."""
+
+    session_id: str
+    head: str
+    """The head that session had."""
+    messages: Count
+    """How many messages were summed up."""
+
+
 class Checkpoint(Shape):
     """A named point of the log that can be reverted to."""
 

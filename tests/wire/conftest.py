@@ -115,6 +115,8 @@ EVERY_ENGINE: Final[dict[str, frozenset[str]]] = {
             "test_a_copy_of_a_purged_session_put_back_by_hand_has_its_approvals_off",  # a copy of a folder
         )
     ),
+    "test_replace_message": frozenset(),
+    "test_merge": frozenset(("test_in_the_attached_window",)),
     "test_fold": frozenset(("test_in_the_attached_window_as_in_the_owners",)),
     "test_diff": frozenset(("test_damage_that_both_have_always_had_does_not_matter",)),
     "test_history_opaque": frozenset(),

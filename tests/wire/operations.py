@@ -103,6 +103,13 @@ OPERATIONS = (
     ),
     Operation("revert", "context/revertTo", {"checkpointId": 1}, {"checkpointId": 0}, kinds=("reverted",)),
     Operation("revert to message", "context/revertTo", {"messageIndex": 1}, {"messageIndex": 0}, kinds=("reverted",)),
+    Operation(
+        "replace message",
+        "context/replaceMessage",
+        {"messageIndex": 1, "message": user("instead")},
+        {"messageIndex": 1, "message": user("or so")},
+        kinds=("reverted",),
+    ),
     Operation("undo", "context/undo", {}, {"steps": 2}, kinds=("undone",)),
     Operation("redo", "context/redo", {}, {"steps": 2}, _undone, kinds=("redone",)),
     Operation("undo to and fro", "context/undo", {}, {"steps": 2}, _to_and_fro, kinds=("undone",)),

@@ -207,6 +207,11 @@ def _files(server: Server, session: Session) -> None:
     session.append({"role": "assistant", "content": "written"})
 
 
+def _side_branch(server: Server, session: Session) -> None:
+    session.call("context/setPins", pins=["x"])
+    Session.open(server, "try-tabs").say("tabs work, too")
+
+
 BEFORE: dict[str, Change] = {
     "context.checkpoint/with-files": _files,
     "context.revertTo/with-files": _files,
@@ -237,6 +242,7 @@ BEFORE: dict[str, Change] = {
         "context/appendMessage",
         messages=[{"role": "user", "content": "x"}, {"record": {"role": "_mode", "content": ""}}],
     ),
+    "context.diff/of-another-session": lambda server, session: Session.open(server, "shop").say("x"),
     "context.listTimelines/page": _many("context/clear"),
     "context.listUsage/page": _many("context/updateTokenCount", tokenCount=5),
     "context.listCheckpoints/newest-first": _many("context/checkpoint"),
@@ -248,6 +254,8 @@ BEFORE: dict[str, Change] = {
     "context.sendDMail/note-to-another-session": lambda server, session: Session.open(server, "shop"),
     "context.sendDMail/one-is-pending": _dmail,
     "session.close/not-open": _close,
+    "session.merge/dry-run": _side_branch,
+    "session.merge/handed-in": _side_branch,
     "session.getState/pinned": _call("context/setPins", pins=["x"]),
     "session.isApproved/by-action": _call("session/setAutoApprove", action="run tests", enabled=True),
     "session.isApproved/by-yolo": _call("session/setYolo", yolo=True),

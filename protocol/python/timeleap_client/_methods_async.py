@@ -371,6 +371,50 @@ class AsyncMethods(ABC):
         )
         return await self.call("session/fork", params, models.shapes.SessionState)
 
+    async def session_merge(
+        self,
+        *,
+        session_id: str,
+        from_: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        since: models.branches.LogPlace | None = None,
+        summary: str | None = None,
+        summarizer: Literal["auto", "client", "server", "builtin"] | None = None,
+        custom_instruction: str | None = None,
+        dry_run: bool | None = None,
+        work_done_token: str | int | None = None,
+    ) -> models.branches.MergeResult:
+        """`session/merge`: appends a summary of another session's messages, behind a checkpoint.
+
+        Args:
+            session_id: The session.
+            from_: The session whose messages are summed up; it stays as it is.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            since: Where in that session to begin. Default: where it was forked off, or else its beginning.
+            summary: A summary the caller has made; nobody else is asked then.
+            summarizer: Default: `auto`.
+            custom_instruction: What the summary should pay attention to.
+            dry_run: Say what would happen, and change nothing; the summariser is asked all the same. Default: false.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "from": from_,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "since": since,
+                "summary": summary,
+                "summarizer": summarizer,
+                "customInstruction": custom_instruction,
+                "dryRun": dry_run,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("session/merge", params, models.branches.MergeResult)
+
     async def session_archive(
         self,
         *,
@@ -1023,6 +1067,50 @@ class AsyncMethods(ABC):
             }
         )
         return await self.call("context/revertTo", params, models.context.RewriteResult)
+
+    async def context_replace_message(
+        self,
+        *,
+        session_id: str,
+        message_index: int,
+        message: Params,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        restore: Literal["conversation", "files", "both"] | None = None,
+        on_conflict: Literal["refuse", "keep", "overwrite"] | None = None,
+        heal: bool | None = None,
+        dry_run: bool | None = None,
+        work_done_token: str | int | None = None,
+    ) -> models.branches.ReplaceMessageResult:
+        """`context/replaceMessage`: puts another message in the place of one; what came after it is set aside, as in a revert.
+
+        Args:
+            session_id: The session.
+            message_index: The message that goes, with all after it.
+            message: The message that takes its place.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            restore: What goes back. Default: `conversation`; `both`: all of it or nothing.
+            on_conflict: What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`.
+            heal: Go back further where the log would stand in the middle of a tool exchange: to before its calls. Default: false.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "messageIndex": message_index,
+                "message": message,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "restore": restore,
+                "onConflict": on_conflict,
+                "heal": heal,
+                "dryRun": dry_run,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("context/replaceMessage", params, models.branches.ReplaceMessageResult)
 
     async def context_clear(
         self,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from timeleap_protocol.params import Count, ParamsStruct, RequestId, StrictStruct
+from timeleap_protocol.params import Count, JsonObject, ParamsStruct, RequestId, StrictStruct
 
 
 class LogPlace(StrictStruct, kw_only=True):
@@ -17,6 +17,30 @@ class LogPlace(StrictStruct, kw_only=True):
     def __post_init__(self) -> None:
         if (self.message_index is None) is (self.checkpoint_uid is None):
             raise ValueError("fields exclude each other")
+
+
+class SessionMergeParams(ParamsStruct, kw_only=True):
+    session_id: str
+    expected_head: str | None = None
+    request_id: RequestId | None = None
+    from_: str = field(name="from")
+    since: LogPlace | None = None
+    summary: str | None = None
+    summarizer: Literal["auto", "client", "server", "builtin"] | None = None
+    custom_instruction: str | None = None
+    dry_run: bool | None = None
+
+
+class ReplaceMessageParams(ParamsStruct, kw_only=True):
+    session_id: str
+    expected_head: str | None = None
+    request_id: RequestId | None = None
+    restore: Literal["conversation", "files", "both"] | None = None
+    on_conflict: Literal["refuse", "keep", "overwrite"] | None = None
+    message_index: Count
+    message: JsonObject
+    heal: bool | None = None
+    dry_run: bool | None = None
 
 
 class FoldParams(ParamsStruct, kw_only=True):

@@ -36,6 +36,7 @@ class SearchParams(ParamsStruct, kw_only=True):
 class DiffPoint(StrictStruct, kw_only=True):
     checkpoint_uid: str | None = None
     timeline_id: str | None = None
+    session_id: str | None = None
 
     def __post_init__(self) -> None:
         choose((self.checkpoint_uid,), (self.timeline_id,), required=False)

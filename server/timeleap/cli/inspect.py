@@ -386,7 +386,7 @@ def diff(
     terminal: Terminal,
     session: Session,
     base: Annotated[str, Argument(metavar="A", help=_POINT)],
-    other: Annotated[str, Argument(metavar="[B]", help="The same; default: present.")] = "present",
+    other: Annotated[str, Argument(metavar="[B]", help="The same, or SESSION:B; default: present.")] = "present",
     *,
     stat: Annotated[bool, Option("--stat", help="Only counts, no messages.")] = False,
     full: Full = False,
@@ -397,9 +397,11 @@ def diff(
         timeleap diff fix-dates context_1
         timeleap diff fix-dates 3 "before the rewrite" --stat
         timeleap diff fix-dates context_1:2 context_2 --json | jq '.added | length'
+        timeleap diff fix-dates present other-try:present
     """
     with reading(terminal, session) as opened:
-        names, places = zip(*(_find_point(opened, name) for name in (base, other)), strict=True)
+        points = [_find_point(opened, base), _find_any_point(opened, other)]
+        names, places = zip(*points, strict=True)
         params = {"sessionId": opened.id, "from": places[0], "to": places[1], "limit": 1 if stat else 1000}
         found: Json = {}
         for page in opened.backend.whole_pages("context/diff", params, saying="Comparing"):
@@ -410,6 +412,19 @@ def diff(
             found["added"] += page["added"]
         found.pop("nextCursor", None)
     terminal.answer(found, *_compared(names, found, stat=stat, most_lines=None if full else _MOST_LINES))
+
+
+def _find_any_point(opened: OpenSession, name: str) -> tuple[str, Json]:
+    """The moment of that name, of this session or (`SESSION:B`) of another one."""
+    session_id, colon, rest = name.partition(":")
+    if not colon or session_id in {timeline["timelineId"] for timeline in opened.timelines()}:
+        return _find_point(opened, name)
+    wanted: Json = {"query": session_id, "limit": 1000, "includeArchived": True}
+    sessions = opened.backend.call("session/list", wanted)["sessions"]
+    if session_id not in {session["sessionId"] for session in sessions}:
+        return _find_point(opened, name)
+    said, place = _find_point(opened.backend.open(session_id), rest or "present")
+    return f"{session_id}:{said}", {**place, "sessionId": session_id}
 
 
 def _find_point(opened: OpenSession, name: str) -> tuple[str, Json]:

@@ -264,10 +264,10 @@ def compact(
             saying="Compacting",
         )
     done = f"undo with: timeleap undo {opened.id}" if result["compacted"] else "nothing was changed"
-    terminal.answer(result, *_compacted(result, dry_run), hint=_UNCHANGED if dry_run else done)
+    terminal.answer(result, *compaction_lines(result, dry_run), hint=_UNCHANGED if dry_run else done)
 
 
-def _compacted(result: Json, dry_run: bool) -> Iterator[str]:
+def compaction_lines(result: Json, dry_run: bool) -> Iterator[str]:
     """Lines about a compaction, with the scorecard of its summary: facts kept and facts lost."""
     if dry_run and (lines := (result.get("summary") or "").splitlines()):
         yield from (f"    {safe(line)}" for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -240,37 +241,50 @@ def _listed(
 class DiffCursor(Struct, frozen=True):
     """Position at which a comparison continues: the messages of either side that were not shown yet."""
 
-    session_id: str
+    session_ids: tuple[str, str]
     sides: tuple[LogPoint, LogPoint]
     lines: tuple[int, int]
     common: int
     removed: int
     added: int
-    era: str
+    eras: tuple[str, str]
 
 
 async def diff(service: Service, params: DiffParams, call: Call) -> Json:
     """Common and differing messages of two states."""
     session = service.session(call, params)
-    head, logs = await session.at_turn(lambda: (session.head, OpenLogs(session.engine)))
-    sides = (_point(params.from_), _point(params.to))
-    left = None
-    if params.cursor is not None:
-        left = cursors.decode_cursor(params.cursor, call.method, DiffCursor)
-        if (left.session_id, left.sides) != (session.session_id, sides):
-            raise cursors.unknown_cursor()
-        cursors.check_era(left.era, head)
-    begin = DiffCursor(session.session_id, sides, (-1, -1), 0, 0, 0, era_of(head))
-    limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
-    work = _compare(logs, left, begin, limit, max_bytes)
-    page, rest = await service.slices.run(work, call.byte_progress("comparing"))
+    points = (params.from_, params.to)
+    names = tuple(point.session_id or session.session_id for point in points)
+    async with contextlib.AsyncExitStack() as others:
+        found = {session.session_id: await session.at_turn(functools.partial(_seen, session))}
+        for name in {*names} - {session.session_id}:
+            other = await others.enter_async_context(service.store.borrowed(name, "read"))
+            found[name] = await other.at_turn(functools.partial(_seen, other))
+        heads, logs = zip(*(found[name] for name in names), strict=True)
+        sides = (_point(points[0]), _point(points[1]))
+        left = None
+        if params.cursor is not None:
+            left = cursors.decode_cursor(params.cursor, call.method, DiffCursor)
+            if (left.session_ids, left.sides) != (names, sides):
+                raise cursors.unknown_cursor()
+            for era, head in zip(left.eras, heads, strict=True):
+                cursors.check_era(era, head)
+        eras = (era_of(heads[0]), era_of(heads[1]))
+        begin = DiffCursor((names[0], names[1]), sides, (-1, -1), 0, 0, 0, eras)
+        limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
+        work = _compare(logs, left, begin, limit, max_bytes)
+        page, rest = await service.slices.run(work, call.byte_progress("comparing"))
     return {**page, **set_members(nextCursor=rest and cursors.encode_cursor(call.method, **asdict(rest)))}
 
 
+def _seen(session: Session) -> tuple[str, Logs]:
+    return session.head, OpenLogs(session.engine)
+
+
 def _compare(
-    logs: Logs, left: DiffCursor | None, begin: DiffCursor, limit: int, max_bytes: int
+    logs: Sequence[Logs], left: DiffCursor | None, begin: DiffCursor, limit: int, max_bytes: int
 ) -> Work[tuple[Json, DiffCursor | None]]:
-    base, other = (stretch(logs, point) for point in begin.sides)
+    base, other = (stretch(*each) for each in zip(logs, begin.sides, strict=True))
     if left is None:
         common = yield from common_messages(base, other)
         left = replace(begin, lines=(base.lines, other.lines), common=common, removed=common, added=common)
@@ -301,7 +315,7 @@ def _compare(
 def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: int) -> tuple[HistoryPage, int]:
     """The next messages of one side, and where the rest begins."""
     stop = side.state.message_count
-    span = paging.Span(left.session_id, side.timeline_id, left.era, start, stop, False)
+    span = paging.Span(left.session_ids[0], side.timeline_id, left.eras[0], start, stop, False)
     found, rest = paging.page(side.log, span, limit, max_bytes, meta=False)
     return found, rest.start
 

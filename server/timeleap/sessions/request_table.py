@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.json_value import Json
+from timeleap.message_text import texts
 from timeleap.sessions import shapes
 from timeleap.sessions.documents.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.documents.request_file import (
@@ -52,7 +53,7 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_values import Appended, Entry, LogState, RecordFlag, RecordKind
-from timeleap.storage.record import read_tl
+from timeleap.storage.record import MERGED, TL_KEY, decode_json, read_tl
 from timeleap.summaries.log_spans import NewSpans, SpanRead, read_spans, with_spans, without_spans
 
 NO_HEAD = "0.0.0-00000000"
@@ -395,6 +396,14 @@ class RequestTable:
             return head
         if known.method == "sendDMail":
             return {**head, **json_members(pending_dmail=None, index=before.messages)}
+        if known.method == "merge":
+            message = decode_json(self._engine.read(records.entries[-1].line, after.lines)[0])
+            members = {
+                **json_members(first_index=before.messages),
+                **message[TL_KEY][MERGED],
+                "summary": texts(message)[-1],
+            }
+            return {**head, "checkpoint": records.made()[0].wire(), **members}
         return self._shapes.appended(Appended(before, after, head["head"]))
 
     def _events(self, known: StoredResponse, head: str, records: _Records, *, with_spans: bool = False) -> list[Event]:

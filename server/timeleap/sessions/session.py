@@ -77,7 +77,7 @@ class Session:
             transactions.summary,
         )
         self.companion = services.companion(transactions)
-        self._append, self._carry_out = partial(append, transactions), transactions.carry_out
+        self.append_decided, self._carry_out = partial(append, transactions), transactions.carry_out
 
     def adopt(self, files: Files) -> None:
         """Go on with other files, when a follower becomes the owner."""
@@ -175,9 +175,9 @@ class Session:
     async def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Json:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
         if not self.meta.accompanied:
-            return await self._append(guard, partial(self._decide_messages, messages))
+            return await self.append_decided(guard, partial(self._decide_messages, messages))
         part = self.companion.for_messages(messages, guard.cause)
-        result = await self._append(guard, partial(self._decide_messages, messages), part)
+        result = await self.append_decided(guard, partial(self._decide_messages, messages), part)
         await self.companion.appended(messages, guard.cause)
         return result
 
@@ -186,11 +186,11 @@ class Session:
 
     async def update_token_count(self, token_count: int, guard: Mutation = NOBODY) -> Json:
         """Note the model's reported input usage."""
-        return await self._append(guard, partial(append_records.decide_usage, token_count))
+        return await self.append_decided(guard, partial(append_records.decide_usage, token_count))
 
     async def set_system_prompt(self, system_prompt: str, guard: Mutation = NOBODY) -> Json:
         """Set the system prompt; a revert brings back the one of that time."""
-        return await self._append(guard, partial(append_records.decide_system_prompt, system_prompt))
+        return await self.append_decided(guard, partial(append_records.decide_system_prompt, system_prompt))
 
     async def checkpoint(
         self,
@@ -204,12 +204,12 @@ class Session:
         """Write a checkpoint, and in the same step, if asked for, the user message that names it; with the
         `files` as they are, or without, or (None) as the session's settings say."""
         decide = partial(append_records.decide_checkpoint, label, add_user_message)
-        return await self._append(guard, decide, self.companion.for_checkpoint(files, guard.cause, control))
+        return await self.append_decided(guard, decide, self.companion.for_checkpoint(files, guard.cause, control))
 
     async def take_note(self, message: str, sender: str, guard: Mutation = NOBODY) -> Json:
         """Append a note from another session (see `append_records.decide_note`)."""
         part = self.companion.for_checkpoint(None, guard.cause, NO_CONTROL)
-        return await self._append(guard, partial(append_records.decide_note, message, sender), part)
+        return await self.append_decided(guard, partial(append_records.decide_note, message, sender), part)
 
     # What puts another log in the place of the present one: see the decisions in `kernel.rewrites`
 

@@ -73,7 +73,7 @@ NEVER: Final = frozenset(
         # A model does not write its own past: it leaves notes, which the loop or the person delivers.
         *("context/appendMessage", "context/revertTo", "context/clear", "context/restoreTimeline", "context/undo"),
         *("context/redo", "context/deliverDMail", "context/cancelDMail", "context/compact", "context/setSystemPrompt"),
-        "context/fold",
+        *("context/fold", "context/replaceMessage", "session/merge"),
         *("context/updateTokenCount", "context/setPins", "session/fork", "session/setTitle", "session/setWorkspace"),
         # Without a use for a model, or with a tool that says the same in fewer words.
         *("initialize", "shutdown", "rpc.discover", "session/listAudit", "session/reload", "session/verify"),

@@ -23,8 +23,8 @@ from timeleap_protocol.methods import (
     Method,
 )
 
-SESSION = "open close list latest getState setYolo setAutoApprove setAfk isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash purge listAudit reload verify repair search storage prune redact export import"
-CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline undo redo compact setPins fold prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
+SESSION = "open close list latest getState setYolo setAutoApprove setAfk isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash purge listAudit reload verify repair search storage prune redact export import merge"
+CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline undo redo compact setPins fold replaceMessage prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
 
 APPROVAL = "request respond list"
 FILES = "snapshot list diff read restore"
@@ -34,7 +34,7 @@ OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "co
 ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
 
 TAKING_FILES_ALONG = {
-    "context/checkpoint", "context/revertTo", "context/restoreTimeline", "context/undo", "context/redo", "context/deliverDMail",
+    "context/checkpoint", "context/revertTo", "context/replaceMessage", "context/restoreTimeline", "context/undo", "context/redo", "context/deliverDMail",
 }  # fmt: skip
 UNOPENED = {
     "session/open", "session/list", "session/latest", "session/getState", "session/fork", "session/archive", "session/unarchive",
@@ -145,6 +145,7 @@ def test_long_methods_report_progress():
         "session/import",
         "context/compact",
         "context/fold",
+        "session/merge",
         "context/search",
         "context/diff",
         "session/verify",

@@ -137,6 +137,7 @@ export class Session extends Disposables {
         this.patchContext({ ...NO_REDO, tokenCount: change.tokenCount, tokenCountWithPending: change.tokenCount });
         break;
       case "systemPromptSet":
+      case "merged": // its checkpoint and its message are told beside it
         this.patchContext(NO_REDO);
         break;
       case "external":

@@ -79,11 +79,14 @@ import type {
   ListUsageParams,
   ListUsageResult,
   LogTraceParams,
+  MergeResult,
   PrepareCompactionParams,
   PrepareCompactionResult,
   ProgressParams,
   RedoParams,
   RepairResult,
+  ReplaceMessageParams,
+  ReplaceMessageResult,
   RestoreTimelineParams,
   RevertToParams,
   RewriteResult,
@@ -108,6 +111,7 @@ import type {
   SessionListParams,
   SessionListResult,
   SessionListTrashParams,
+  SessionMergeParams,
   SessionOpenParams,
   SessionPruneParams,
   SessionPruneResult,
@@ -196,6 +200,8 @@ export interface Methods {
   "session/setWorkspace": { params: SessionSetWorkspaceParams; result: HeadResult };
   /** Copies the history, whole or up to a checkpoint, into a new session and opens it. */
   "session/fork": { params: SessionForkParams; result: SessionState };
+  /** Appends a summary of another session's messages, behind a checkpoint. */
+  "session/merge": { params: SessionMergeParams; result: MergeResult };
   /** Leaves the session out of lists. */
   "session/archive": { params: SessionArchiveParams; result: HeadResult };
   /** Puts the session back into lists. */
@@ -242,6 +248,8 @@ export interface Methods {
   "context/listCheckpoints": { params: ListCheckpointsParams; result: ListCheckpointsResult };
   /** Removes a checkpoint and all after it; what it removes stays as a timeline. */
   "context/revertTo": { params: RevertToParams; result: RewriteResult };
+  /** Puts another message in the place of one; what came after it is set aside, as in a revert. */
+  "context/replaceMessage": { params: ReplaceMessageParams; result: ReplaceMessageResult };
   /** Empties the log; what it removes stays as a timeline. */
   "context/clear": { params: ClearParams; result: RewriteResult };
   /** A page of messages; or all of them as the body of a request to a model's provider. */
@@ -319,6 +327,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "session/setTitle",
   "session/setWorkspace",
   "session/fork",
+  "session/merge",
   "session/archive",
   "session/unarchive",
   "session/delete",
@@ -333,6 +342,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "context/setSystemPrompt",
   "context/checkpoint",
   "context/revertTo",
+  "context/replaceMessage",
   "context/clear",
   "context/restoreTimeline",
   "context/undo",

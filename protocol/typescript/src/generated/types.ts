@@ -710,7 +710,7 @@ export interface CompactionSuggested {
 }
 
 /** `context/didChange`: the log of a session changed. */
-export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | Folded | TimelineRestored | Undone | Redone | DMailDelivered | Redacted | TokenCountUpdated | SystemPromptSet | ExternalChange;
+export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | Folded | Merged | TimelineRestored | Undone | Redone | DMailDelivered | Redacted | TokenCountUpdated | SystemPromptSet | ExternalChange;
 
 /** What a context amounted to at a moment of its past. */
 export interface ContextState {
@@ -872,6 +872,8 @@ export interface DiffPoint {
   checkpointUid?: string;
   /** The state at the end of this timeline. */
   timelineId?: string;
+  /** A state of this session of the store. Default: the session of the request. */
+  sessionId?: string;
 }
 
 /** How two states of a context differ. */
@@ -1751,6 +1753,48 @@ export interface MediaUrl {
   id?: string | null;
 }
 
+/** What a merge did, or (dry run) would do. */
+export interface MergeResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** The one before the summary. */
+  checkpoint: Checkpoint;
+  /** Index of the message with the summary. */
+  firstIndex: number;
+  from: MergedFrom;
+  summary: string;
+  /** Who made the summary. */
+  summarizer?: "caller" | "client" | "server" | "builtin";
+  scorecard?: Scorecard;
+  /** Absent where neither session has pins. */
+  pins?: PinsReport;
+}
+
+/** A summary of another session was appended, behind a checkpoint. */
+export interface Merged {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "merged";
+  checkpoint: Checkpoint;
+  firstIndex: number;
+  from: MergedFrom;
+  /** The span that begins with the checkpoint. */
+  span?: ChangedSpan;
+}
+
+/** Where a summary was merged from. */
+export interface MergedFrom {
+  sessionId: string;
+  /** The head that session had. */
+  head: string;
+  /** How many messages were summed up. */
+  messages: number;
+}
+
 /** One message of the conversation. Members beyond these are kept, and so is the order of all. */
 export interface Message {
   /** `user`, `assistant`, `tool`, `system` or another one; never beginning with `_`. */
@@ -2116,6 +2160,57 @@ export interface RepairResult {
   timelineId?: string;
   removedLines: number;
   problems: Problem[];
+}
+
+/** `context/replaceMessage`. */
+export interface ReplaceMessageParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** What goes back. Default: `conversation`; `both`: all of it or nothing. */
+  restore?: "conversation" | "files" | "both";
+  /** What to do where a file was changed by somebody else since: `refuse` (`filesConflict`, nothing is changed), `keep` that file as it is, or `overwrite` it. Default: `refuse`. */
+  onConflict?: "refuse" | "keep" | "overwrite";
+  /** The message that goes, with all after it. */
+  messageIndex: number;
+  /** The message that takes its place. */
+  message: NewMessage;
+  /** Go back further where the log would stand in the middle of a tool exchange: to before its calls. Default: false. */
+  heal?: boolean;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+}
+
+/** What replacing a message did, or (dry run) would do. */
+export interface ReplaceMessageResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** Absent where only the conversation went back. */
+  files?: RestoredFiles;
+  /** In a dry run with files: as in `files`. */
+  changes?: FileChange[];
+  /** In a dry run with files: as in `files`. */
+  cursor?: string;
+  /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
+  timelineId?: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  /** Present when a revert went into the middle of a tool exchange. */
+  toolExchange?: ToolExchange;
+  /** Index of the new message. */
+  firstIndex: number;
 }
 
 /** `context/restoreTimeline`. */
@@ -2654,6 +2749,34 @@ export interface SessionMatch {
   /** The text around the first range. */
   excerpt?: Excerpt;
   sessionId: string;
+}
+
+/** `session/merge`. */
+export interface SessionMergeParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** The session whose messages are summed up; it stays as it is. */
+  from: string;
+  /** Where in that session to begin. Default: where it was forked off, or else its beginning. */
+  since?: LogPlace;
+  /** A summary the caller has made; nobody else is asked then. */
+  summary?: string;
+  /** Default: `auto`. */
+  summarizer?: "auto" | "client" | "server" | "builtin";
+  /** What the summary should pay attention to. */
+  customInstruction?: string;
+  /** Say what would happen, and change nothing; the summariser is asked all the same. Default: false. */
+  dryRun?: boolean;
 }
 
 /** `session/open`. */

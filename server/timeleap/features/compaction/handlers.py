@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from timeleap.json_value import Json
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
-    from timeleap_protocol.structs.branches import FoldParams
+    from timeleap_protocol.structs.branches import FoldParams, SessionMergeParams
     from timeleap_protocol.structs.compaction import CompactParams, PrepareCompactionParams
 
-    SummaryParams = CompactParams | FoldParams
+    SummaryParams = CompactParams | FoldParams | SessionMergeParams
 
 _LINES_AT_ONCE = 1000
 BY_AGENT = (

@@ -26,7 +26,7 @@ def find_range(log: LogReader, start: LogPlace, stop: LogPlace, *, strict: bool)
         InvalidInputError: The range is empty, turned round, beyond the end; it parts a call from its result; or a call
             in it still waits for its result.
     """
-    first, end = _index(log, start, "from"), _index(log, stop, "to")
+    first, end = find_place(log, start, "from"), find_place(log, stop, "to")
     if first >= end:
         how = {True: "is empty", False: "is turned round"}[first == end]
         raise InvalidInputError.of("to", f"the range {how}: it goes from message {first} to message {end}")
@@ -42,7 +42,8 @@ def find_range(log: LogReader, start: LogPlace, stop: LogPlace, *, strict: bool)
     return widened
 
 
-def _index(log: LogReader, place: LogPlace, where: str) -> int:
+def find_place(log: LogReader, place: LogPlace, where: str) -> int:
+    """The index of the message behind a place. Raises CheckpointNotFoundError, InvalidInputError."""
     if place.checkpoint_uid is not None:
         return log.state_before(find_line(log, None, place.checkpoint_uid)).messages
     index, count = place.message_index or 0, log.state.messages

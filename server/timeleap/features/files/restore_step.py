@@ -19,12 +19,15 @@ from timeleap.features.files.tree_port import PendingRestore, TreeOf, TreeTarget
 from timeleap.json_value import Json
 from timeleap.sessions.companion import RestoreCancelledError, RewriteScope, not_kept
 from timeleap.sessions.documents.session_files import LOG_NAME
+from timeleap.sessions.past import read_checkpoint
 from timeleap.sessions.shapes import Event
 from timeleap.storage.durable import failpoint, status
 
 if TYPE_CHECKING:
     from timeleap.sessions.kernel.change import LogRewrite
     from timeleap.sessions.transaction import SessionTransactions
+    from timeleap.storage.log_values import LogState
+    from timeleap.storage.reader import LogReader
 
 RESTORED: Final = "files/didRestore"
 _logger = logging.getLogger(__name__)
@@ -128,4 +131,16 @@ class FilesStep:
 def target_of(rewrite: LogRewrite) -> TreeTarget | None:
     """The snapshot that belongs to where a rewrite goes back to, if one does."""
     snapshot = snapshot_of(rewrite.kept_there.get(MEMBER))
+    if snapshot is None and rewrite.message_index is not None:
+        snapshot = _newest_before(rewrite.source, rewrite.kept)
     return None if snapshot is None else TreeTarget(snapshot)
+
+
+def _newest_before(log: LogReader, state: LogState) -> str | None:
+    """The newest snapshot among the checkpoints that a log has at a state; None if none has one."""
+    for ordinal in range(state.checkpoints - 1, -1, -1):
+        checkpoint = read_checkpoint(log, log.line_of_checkpoint(ordinal), messages=0)
+        snapshot = snapshot_of(checkpoint.kept.get(MEMBER))
+        if snapshot is not None:
+            return snapshot
+    return None

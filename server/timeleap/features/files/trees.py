@@ -236,7 +236,8 @@ class SessionTrees:
             raise FilesUnavailableError(
                 f"{reason}: say in `files` of session/open what to keep", reason="notConfigured"
             )
-        limits = set_members(max_file_bytes=settings.max_file_bytes, max_files=settings.max_files)
+        given = {"max_file_bytes": settings.max_file_bytes, "max_files": settings.max_files}
+        limits = {name: most for name, most in given.items() if most is not None}
         config = FilesConfig(settings.mode, uris, settings.exclude, settings.include_ignored, **limits)
         for uri in uris:
             folder = folder_of(uri)
