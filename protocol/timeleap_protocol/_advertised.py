@@ -256,6 +256,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "timeleap.features.transfer": ("session/export", "session/import"),
     "timeleap.features.branches": ("context/replaceMessage",),
     "timeleap.features.dmail": ("context/sendDMail",),
+    "timeleap.features.comparison": ("context/diff",),
     "timeleap.features.files": ("files/snapshot", "files/list", "files/diff", "files/read", "files/restore"),
     "timeleap_agents": (
         "bridge/list",

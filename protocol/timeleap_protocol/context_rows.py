@@ -225,7 +225,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "past.DiffParams",
         "past.DiffResult",
         "What two states of the context have in common, and what not.",
-        handler="timeleap.service.reading.diff",
+        handler="timeleap.features.comparison.handlers.diff",
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.TIMELINE_NOT_FOUND, _E.CONTENT_MODIFIED, _E.CORRUPTED),
         progress=True,
     ),

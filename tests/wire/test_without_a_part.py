@@ -29,7 +29,7 @@ PARTS = [
         f"timeleap/features/{name}"
         for name in (
             *("approvals", "compaction", "disk_usage", "dmail", "files"),
-            *("integrity", "providers", "redaction", "search", "transfer"),
+            *("comparison", "integrity", "providers", "redaction", "search", "transfer"),
         )
     ),
     *("timeleap/api", "timeleap/adapters"),

@@ -1,0 +1,1 @@
+"""Comparison of two states of a context, or of two sessions."""
