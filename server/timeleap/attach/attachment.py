@@ -177,9 +177,12 @@ class Attachment:
 
     async def _own(self, progress: Progress | None) -> OpenedSession:
         found = await self._service.own(self.place, progress)
-        if self._uid and not found.session.meta.is_of(self._uid):
+        try:
+            if self._uid and not found.session.meta.is_of(self._uid):
+                raise deleted(self.place.session_id)
+        except BaseException:  # also where that cannot be read: the opening would be left behind
             await found.session.aclose()
-            raise deleted(self.place.session_id)
+            raise
         return found
 
     async def _attach(self, params: Json) -> Json:
