@@ -78,9 +78,11 @@ async def test_what_editors_send_unasked_does_no_harm(editor: LanguageClient, tm
     editor.set_trace(types.SetTraceParams(value=types.TraceValue.Verbose))
     editor.cancel_request(types.CancelParams(id=12345))
     editor.set_trace(types.SetTraceParams(value=types.TraceValue.Off))
+    hover = types.HoverParams(text_document=types.TextDocumentIdentifier(uri), position=types.Position(0, 0))
+    assert await editor.text_document_hover_async(hover) is None
     with pytest.raises(JsonRpcException) as caught:
-        await editor.text_document_hover_async(
-            types.HoverParams(text_document=types.TextDocumentIdentifier(uri), position=types.Position(0, 0))
+        await editor.text_document_definition_async(
+            types.DefinitionParams(text_document=types.TextDocumentIdentifier(uri), position=types.Position(0, 0))
         )
     assert caught.value.code == -32601
     assert await editor.protocol.send_request_async("session/list", {})

@@ -58,6 +58,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
     "approvals": [("s",)],
     "approve": [("s", "unknown"), ("s", HOSTILE)],
     "reject": [("s", "unknown")],
+    "merge": [("s", "--into", "m", "--summary", HOSTILE, "--dry-run"), (HOSTILE, "--into", "s", "--yes")],
     "tail": [("s",), ("m",)],
     "show": [("s",), ("s", "--full"), ("m",), ("w",)],
     "state": [("s",), ("m",), ("w",)],

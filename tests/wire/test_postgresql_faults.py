@@ -61,6 +61,8 @@ CHANGES: dict[str, tuple[dict[str, Any], list[Call]]] = {
     "context/undo": ({}, [REVERT]),
     "context/redo": ({}, [REVERT, ("context/undo", {})]),
     "context/compact": ({"summarizer": "builtin", "maxPreservedMessages": 1}, []),
+    "context/fold": ({"from": {"messageIndex": 0}, "to": {"messageIndex": 1}, "summary": "s"}, []),
+    "context/replaceMessage": ({"messageIndex": 0, "message": user("another")}, []),
     "context/setPins": ({"pins": ["keep this"]}, []),
     "context/sendDMail": (MAIL[1], []),
     "context/deliverDMail": ({}, [MAIL]),
@@ -76,6 +78,7 @@ OF_THE_STORE: dict[str, tuple[dict[str, Any], list[Call]]] = {
 TRIED_ELSEWHERE = {
     "session/open",  # by `test_an_open_that_is_cut_off_is_done_once`
     "session/import",  # makes a session as `session/open` does
+    "session/merge",  # needs a second session; appends as `context/appendMessage` does
     "session/repair",  # changes a damaged log only, of which the database has none
 }
 NO_SPACE = "RAISE EXCEPTION 'could not extend file: No space left on device'"

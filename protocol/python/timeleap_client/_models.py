@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from timeleap_protocol import (
         approval,
         base,
+        branches,
         bridge,
         compaction,
         context,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "approval",
     "base",
+    "branches",
     "bridge",
     "compaction",
     "context",

@@ -169,7 +169,7 @@ def merge(
         plan = opened.call("session/merge", **wanted, dryRun=True, saying="Summarising")
         if not terminal.machine:
             messages = count(plan["from"]["messages"], "message")
-            terminal.say(*(f"    {safe(line)}" for line in plan["summary"].splitlines()))
+            terminal.say(*(f"  | {safe(line)}" for line in plan["summary"].splitlines()))
             terminal.say(f"This sums up {messages} of {branch} behind a new checkpoint of {opened.id}.")
         if terminal.consents(plan, "Merge?", yes=yes, dry_run=dry_run):
             wanted |= {"summary": plan["summary"], "summarizer": None, "customInstruction": None}

@@ -232,6 +232,8 @@ def _fill_session(values: Json, kinds: Mapping[str, Any], required: Sequence[str
         missing = any(values[name] in (None, []) for name in needed)
         if first == "checkpoint" and re.fullmatch(r"#?[0-9]{1,15}|[co]-?[0-9]+-[0-9a-f]+", given) is None:
             missing = False  # a session without its checkpoint: to be said, not to be looked for in another session
+        if kinds[first] is int and re.fullmatch("[0-9]{1,15}", given) is None:
+            missing = False  # a session without a number
         switch = get_args(kinds[first]) if get_origin(kinds[first]) is Literal else ()
         if missing or (values[first] in (None, []) and (given in switch or _is_text(given))):
             values[SESSION] = None
@@ -242,7 +244,7 @@ def _fill_session(values: Json, kinds: Mapping[str, Any], required: Sequence[str
                 if isinstance(values[name], list) or get_origin(kind) is list:
                     values[name] = [carried, *(values[name] or [])]
                     break
-                values[name], carried = (Path(carried) if kind is Path else carried), values[name]
+                values[name], carried = (kind(carried) if kind in (Path, int) else carried), values[name]
     values[SESSION] = values[SESSION] or LATEST
     for name in required:
         if values[name] in (None, []):

@@ -157,6 +157,7 @@ _WORDS: dict[str, str | Callable[[Json], str]] = {
     "cleared": lambda params: f"cleared: {_gone(params)}",
     "compacted": _now("compacted"),
     "folded": _now("folded"),
+    "merged": lambda params: f"a summary of session {params['from']['sessionId']} was appended",
     "timelineRestored": _now("restored"),
     "undone": _now("undone"),
     "redone": _now("redone"),

@@ -53,7 +53,7 @@ from timeleap.sessions.shapes import (
 )
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.log_values import Appended, Entry, LogState, RecordFlag, RecordKind
-from timeleap.storage.record import MERGED, TL_KEY, decode_json, read_tl
+from timeleap.storage.record import TL_KEY, decode_json, read_tl
 from timeleap.summaries.log_spans import NewSpans, SpanRead, read_spans, with_spans, without_spans
 
 NO_HEAD = "0.0.0-00000000"
@@ -62,6 +62,8 @@ AT_ONCE = 64
 MOST_LINES = 64 * REMEMBERED
 """Lines that are looked through for ids that count."""
 MAX_BYTES_AT_ONCE = 4 << 20
+MERGED = "merged"
+"""The member of a message that was merged from another session: members of the answer that it had."""
 
 
 class RepeatedError(Exception):

@@ -477,3 +477,9 @@ def _state_at(log: StoredLog, length: int) -> LogState:
     """The state at a byte that is the end of a line."""
     lines = bisect_left(range(log.state.lines), length, key=lambda lines: log.store.state(lines).length)
     return log.store.state(lines)
+
+
+def note_unsynced(log: StoredLog) -> None:
+    """Say in the index of a log that its lines may not have been synced."""
+    if log.file is not None:
+        log.store.note_unsynced(log.file.identity.inode)

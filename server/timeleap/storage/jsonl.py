@@ -1,8 +1,4 @@
-"""The `jsonl` engine: a log in a file with one JSON record a line, its index beside it.
-
-It has two parts: a `Follower` (the log as it is shown) and a `LockedLog` (the right to write to it, and the queue of
-what changes it).
-"""
+"""The `jsonl` engine: a log in a file as it is shown (`Follower`), and the right to write to it (`LockedLog`)."""
 
 from __future__ import annotations
 
@@ -220,7 +216,7 @@ class LockedLog(WriteQueue):
         """Mend what is to be mended and open the log for appending; we have the lock."""
         await self._shown.recover(self.lock_mode == "hold", progress, trust_index=trust_index)
         if self.durability == "os":
-            self._note_unsynced()
+            appending.note_unsynced(self._shown.log)
 
     async def hold(self, progress: Progress | None) -> None:
         self.lock_mode = "hold"
@@ -233,11 +229,6 @@ class LockedLog(WriteQueue):
 
     async def let_go(self) -> None:
         self.lock_mode, self.modified = "per-write", False
-
-    def _note_unsynced(self) -> None:
-        log = self._shown.log
-        if log.file is not None:
-            log.store.note_unsynced(log.file.identity.inode)
 
     def look(self) -> bool:
         """Look whether a program that takes no lock has changed the log."""
@@ -315,7 +306,7 @@ class LockedLog(WriteQueue):
         if shown.lost is not None:  # a log that was gone
             shown.lost, shown.owned, shown.recovery = None, True, Recovery()
         if self.durability == "os":
-            self._note_unsynced()
+            appending.note_unsynced(self._shown.log)
         if new.replaces:
             shown.generation = max(shown.generation, new.number)
         if shown.own_notes is not None and name:

@@ -122,8 +122,6 @@ _FORM: Final = (
     rb'(?:"b":(?P<b>T),"i":(?P<i>N),"n":(?P<n>N))?\}\}'
 )
 USUAL_MARKS: Final = re.compile(_FORM.replace(b"N", rb"(?:0|[1-9][0-9]{0,14})").replace(b"T", rb'"[^"\\\x00-\x1f]*"'))
-MERGED: Final = "merged"
-"""The member of a message that was merged from another session: members of the answer that it had."""
 ABSENT: Final = "a"
 """The member of a message that was sent without `content`: it got a null one so that the original can open the log."""
 _NULL_CONTENT: Final = b',"content":null'

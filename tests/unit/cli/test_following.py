@@ -24,6 +24,8 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "cleared": (GONE, "cleared: 2 messages and 1 checkpoint went, 3 messages stay; the log before it is context_1"),
     "compacted": (GONE, "compacted: 3 messages now; the log before it is context_1"),
+    "folded": (GONE, "folded: 3 messages now; the log before it is context_1"),
+    "merged": ({"from": {"sessionId": "side"}}, "a summary of session side was appended"),
     "timelineRestored": (GONE, "restored: 3 messages now; the log before it is context_1"),
     "undone": (GONE, "undone: 3 messages now; the log before it is context_1"),
     "redone": (GONE, "redone: 3 messages now; the log before it is context_1"),

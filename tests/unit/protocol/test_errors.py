@@ -118,7 +118,7 @@ BY_ERRNO = {
 }
 """The same of what the operating system refused."""
 
-NOT_OF_FILES = {"EADDRINUSE", "EBADF", "ECONNREFUSED", "EISCONN", "EMLINK", "EPROTO", "EXIT"}
+NOT_OF_FILES = {"EADDRINUSE", "EBADF", "ECONNREFUSED", "EDITOR", "EISCONN", "EMLINK", "EPROTO", "EXIT"}
 """Names in our source that no storage failure carries."""
 
 

@@ -27,8 +27,9 @@ from timeleap.sessions.kernel.change import NO_MARKS, Change, Marks
 from timeleap.sessions.kernel.members import decide_members
 from timeleap.sessions.logs import common_lines, state_after_lines
 from timeleap.sessions.past import find_line, has_uid, new_checkpoint, preview_of
+from timeleap.sessions.request_table import MERGED
 from timeleap.sessions.shapes import Mutation
-from timeleap.storage.record import MADE_HERE, MERGED, message_record
+from timeleap.storage.record import MADE_HERE, message_record
 
 if TYPE_CHECKING:
     from timeleap.call import Call

@@ -177,10 +177,10 @@ async def test_without_a_snapshot_of_that_state_nothing_goes_back(workspace: Wor
     assert (texts(session), workspace.files) == ([], SECOND)
 
 
-async def test_a_message_has_no_snapshot(workspace: Workspace) -> None:
+async def test_a_message_has_the_newest_snapshot_before_it(workspace: Workspace) -> None:
     session = await workspace.turn()
-    with pytest.raises(SnapshotNotFoundError):
-        await session.revert(message_index=0, restore="both")
+    await session.revert(message_index=0, restore="both")
+    assert {path.name: path.read_bytes() for path in workspace.root.iterdir() if path.is_file()} == FIRST
 
 
 async def test_a_session_without_files_says_so(world: World) -> None:
