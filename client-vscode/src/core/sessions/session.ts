@@ -122,8 +122,7 @@ export class Session extends Disposables {
     this.patch({ head: change.head });
     const span = spanIn(change);
     if (span) {
-      const { checkpointUid, ...news } = span;
-      this.log.learn(checkpointUid, news);
+      this.log.learn(span.checkpointUid, span);
     }
     switch (change.kind) {
       case "messagesAppended":
