@@ -79,8 +79,9 @@ class Steps(Sequence[Step]):
         return map(self.source.step, self.places)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Steps) and other.source is self.source:
-            return self.places == other.places
+        if isinstance(other, Steps) and other.source is self.source and self.places == other.places:
+            return True
+        # One step may stand at two places, as it was read at two times.
         if not isinstance(other, Sequence) or len(other) != len(self):
             return False
         return all(mine == its for mine, its in zip(self, other, strict=True))
