@@ -11,7 +11,8 @@ import functools
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from unittest import mock
 
 from timeleap.cli import serve
@@ -105,6 +106,17 @@ class _Thread(threading.Thread):
             code = serve.run(self._service, descriptors)
             self._connection.shutdown(socket.SHUT_RDWR)
         self.code = code
+
+
+def server_thread(home: Path, settings: Mapping[str, str], connection: socket.socket) -> _Thread:
+    """A thread that serves a connection, not started yet."""
+
+    @functools.cache
+    def service() -> ServicePort:
+        return serve.make_service(home, settings, {})
+
+    serve.make_home(home)
+    return _Thread(service, connection)
 
 
 @contextlib.contextmanager
