@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.cli import Cli
+from tests.support.fixtures import StartServer
 from tests.support.server import Launch, Server
 from tests.support.session import Session, user
 
@@ -233,3 +234,15 @@ def test_a_command_and_a_server_do_not_both_own_what_was_put_back(pair: tuple[Se
     first.call("session/reload")
     first.say("four")
     assert first.texts() == ["one", "two", "three", "four"]
+
+
+def test_a_question_in_a_folder_that_was_replaced_does_not_keep_the_server_from_its_end(start: StartServer) -> None:
+    server = start()
+    session = Session.open(server, "s")
+    session.append(user("one"))
+    pending = session.start("approval/request", action="run", description="ls")
+    session.get_state()
+    session.path.rename(session.path.with_name("away"))
+    shutil.copytree(session.path.with_name("away"), session.path)
+    assert server.finish() == 0
+    assert "error" in pending.reply()

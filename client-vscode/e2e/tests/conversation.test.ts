@@ -1,4 +1,5 @@
 import { OURS, expect, picture, sample, test } from "../support/test";
+import { patiently } from "../window/patience";
 import { serious } from "../window/axe";
 import { ConversationPage } from "../window/conversation";
 import type { Pipeline } from "../support/store";
@@ -336,7 +337,11 @@ for (const theme of THEMES) {
         await expect(window.checkpoints.row("Approval needed", 1)).toBeVisible();
         await window.checkpoints.expand(window.checkpoints.row(question, 1).last()); // an older turn; a note is named after it
         await window.checkpoints.expand(window.checkpoints.row("python -m pytest", 1).first());
-        await window.checkpoints.expand(window.checkpoints.row("Count in cents", 1));
+        // The turn is drawn anew when its files are known, and may be folded by that.
+        await patiently(async () => {
+            await window.checkpoints.expand(window.checkpoints.row("Count in cents", 1));
+            await expect(window.checkpoints.row("Changed Files", 2)).toBeVisible({ timeout: 4000 });
+        });
         await window.checkpoints.expand(window.checkpoints.row("Changed Files", 2));
         await expect(window.checkpoints.row("cents.txt", 2)).toBeVisible();
         const found = (await serious(window.page.mainFrame(), { within: ".part.sidebar .pane-body", rules: ["color-contrast"] })).map((one) => `views: ${one}`);

@@ -55,9 +55,12 @@ test("in a side bar of 300 pixels one can tell which of twenty rows broke the te
 
 /** No two checkpoints in sight are painted alike. */
 async function toldApart({ checkpoints }: Window): Promise<void> {
-    const painted = await checkpoints.painted();
-    expect(painted.length).toBeGreaterThan(5);
-    expect(painted.filter((text, at) => painted.indexOf(text) !== at)).toEqual([]);
+    // A row that was drawn anew gets its steps a moment later.
+    await patiently(async () => {
+        const painted = await checkpoints.painted();
+        expect(painted.length).toBeGreaterThan(5);
+        expect(painted.filter((text, at) => painted.indexOf(text) !== at)).toEqual([]);
+    });
 }
 
 test("the tooltip of a row says more than the row, and goes when the mouse does", async ({ window, store }) => {

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from timeleap import clock
-from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFailureError
+from timeleap.errors import ApprovalNotPendingError, ExternallyModifiedError, OverloadedError, StorageFailureError
 from timeleap.features.approvals.questions import ApprovalQuestion, PendingApproval, answer_of, approval_resolved
 from timeleap.features.approvals.standing import with_action
 from timeleap.json_value import Json
@@ -260,8 +260,13 @@ class AskedApprovals:
 
     async def stop_waiting(self, answer: Answer, resolution: Literal["cancelled", "timedOut"]) -> None:
         """Wait no more; the question is given up with the last who waited. `answer` has a decision that came before."""
-        if not answer.done():
+        if answer.done():
+            return
+        try:
             await self._session.engine.run(lambda _: self._stop_waiting(answer, resolution))
+        except ExternallyModifiedError:  # another folder stands in the session's place: nothing is noted in that
+            self.leave_open(answer)
+            answer.cancel()
 
     async def _stop_waiting(self, answer: Answer, resolution: Literal["cancelled", "timedOut"]) -> None:
         if (asked := self._waited_for(answer)) is None:
