@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -276,7 +277,10 @@ PATHS: list[Callable[[Place], None]] = [
 def in_use(server: Server) -> tuple[int, int, int]:
     """Descriptors, threads and processes of a server: the fewest of some looks, since background work goes on."""
     proc = Path(f"/proc/{server.process.pid}")
-    children = [len((task / "children").read_text().split()) for task in (proc / "task").iterdir()]
+    children = []
+    for task in (proc / "task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
+            children.append(len((task / "children").read_text().split()))
     return descriptors(server), len(list((proc / "task").iterdir())), sum(children)
 
 
